@@ -1,0 +1,37 @@
+"""The step time of one arm relative to another stays within 10% of the accepted ratio; each arm's times are recorded.
+
+In a rehearsal the ratios are shown and not gated: gloo ranks on a few cores say nothing about a GPU's step time.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from fixtures.experiment import ARMS
+from fixtures.job import Job
+from fixtures.measurements import PAIRS
+from fixtures.report.benchmarks import RecordedClock
+
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
+
+RANKS_CLOCK = RecordedClock()
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=":".join)
+def test_step_time_ratio(job: Job, pair: tuple[str, str]) -> None:
+    """The median over steps of the slowest rank's time did not move against the other arm (shown only, rehearsing)."""
+    job.check(pair, "step")
+
+
+@pytest.mark.benchmark(group="step time", timer=RANKS_CLOCK)
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_step_was_timed_on_every_rank(job: Job, arm: str, benchmark: BenchmarkFixture) -> None:
+    """Each launch has its timed steps from each rank; they are replayed into pytest-benchmark's tables and JSON."""
+    launches = job.launches(arm)
+    assert launches, f"{arm} on {job.platform_key}: no launch was measured"
+    for launch in launches:
+        counts = {rank.rank: len(rank.step_ms) for rank in launch.ranks}
+        expected = dict.fromkeys(range(job.world_size(launch)), launch.settings.timed_steps)
+        assert counts == expected, f"{arm}, launch {launch.launch}: timed steps by rank {counts}, expected {expected}"
+    RANKS_CLOCK.replay(benchmark, launches, extra_info=job.benchmark_info(arm))
