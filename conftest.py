@@ -1,3 +1,3 @@
-"""Loads the suite's plugin; everything else lives in ``fixtures/``."""
+"""Loads the suite's plugin, and pytester for the tests of the suite itself; everything else lives in ``fixtures/``."""
 
-pytest_plugins = ["fixtures.plugin"]
+pytest_plugins = ["fixtures.plugin", "pytester"]

@@ -1,4 +1,8 @@
-"""The memory of one arm relative to another stays within 10% of the accepted ratio, on both sides."""
+"""The memory of one arm relative to another stays within 10% of the accepted ratio, on both sides.
+
+Resident is what an arm keeps between steps, peak the most it held at once within a step, reserved the most that the
+caching allocator took from the device; each is the maximum over ranks.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=":".join)
-def test_resident_memory(job: Job, pair: tuple[str, str]) -> None:
-    """Bytes allocated after the steps: what an arm keeps between steps did not move against the other arm."""
-    job.check(pair, "resident")
-
-
-@pytest.mark.parametrize("pair", PAIRS, ids=":".join)
-def test_peak_memory(job: Job, pair: tuple[str, str]) -> None:
-    """Most bytes allocated at once within a step did not move against the other arm."""
-    job.check(pair, "peak")
-
-
-@pytest.mark.parametrize("pair", PAIRS, ids=":".join)
-def test_reserved_memory(job: Job, pair: tuple[str, str]) -> None:
-    """Most bytes that the caching allocator took from the device did not move against the other arm."""
-    if not job.measures("reserved"):
-        pytest.skip("no caching allocator on the CPU: nothing is reserved")
-    job.check(pair, "reserved")
+@pytest.mark.parametrize("metric", ["resident", "peak", "reserved"])
+def test_memory_ratio(job: Job, pair: tuple[str, str], metric: str) -> None:
+    """The bytes of the first arm, relative to the second's in the same job, did not move against the baseline."""
+    if not job.measures(metric):
+        pytest.skip(f"{job.platform_key} has no {metric} memory: there is no caching allocator")
+    job.check(pair, metric)
