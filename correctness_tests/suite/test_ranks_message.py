@@ -1,0 +1,112 @@
+"""The message of a failed job: the cause comes first, and it reads on its own. Pure; no rank is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.ranks import FailureKind, RankFailure, RanksFailedError
+from fixtures.ranks.failures import CONSEQUENCE_S, order_failures
+from fixtures.ranks.stacks import Stack, parse_stack
+
+pytestmark = pytest.mark.cpu
+
+LOST = "raised RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:21188"
+
+DUMP = """\
+Thread 0x00007f212f7c06c0 (most recent call first):
+  File "/repo/fixtures/elsewhere.py", line 99 in watch
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+
+Current thread 0x00007f21533d0b80 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3252 in all_reduce
+  File "/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", line 83 in wrapper
+  File "/repo/test_mine.py", line 32 in train
+"""
+
+
+def failed(rank: int, kind: FailureKind, what: str, seconds: float, **more: object) -> RankFailure:
+    """A failure, shorter to write."""
+    return RankFailure(rank, kind, what, seconds, **more)  # type: ignore[arg-type]
+
+
+def test_first_in_time_comes_first() -> None:
+    """Failures of one kind are sorted by time, and by rank when that is equal."""
+    late, early, same = (
+        failed(rank, FailureKind.EXCEPTION, "raised E", at) for rank, at in ((0, 2.0), (2, 1.0), (1, 1.0))
+    )
+    assert order_failures([late, early, same]) == (same, early, late)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [(FailureKind.SIGNAL, "was killed by SIGKILL"), (FailureKind.EXIT, "exited"), (FailureKind.EXCEPTION, "raised E")],
+)
+def test_lost_peer_never_outranks_its_cause(cause: tuple[FailureKind, str]) -> None:
+    """A rank notices that its peer is gone before the peer's end is known; the peer is still the headline."""
+    lost, cause_of_it = failed(0, FailureKind.EXCEPTION, LOST, 1.0), failed(1, *cause, 1.2)
+    assert order_failures([lost, cause_of_it])[0] is cause_of_it
+
+
+def test_lost_peer_long_before_stands_alone() -> None:
+    """A connection that breaks well before any other failure is no consequence of that."""
+    lost = failed(0, FailureKind.EXCEPTION, LOST, 1.0)
+    later = failed(1, FailureKind.SIGNAL, "was killed by SIGKILL", 1.1 + CONSEQUENCE_S)
+    assert order_failures([later, lost])[0] is lost
+
+
+def test_missed_deadline_never_outranks_another_failure() -> None:
+    """A deadline is missed because of what another rank did, even if that is known later."""
+    late, skipped = failed(0, FailureKind.DEADLINE, "missed", 1.0), failed(1, FailureKind.SKIPPED, "skipped", 1.5)
+    assert order_failures([late, skipped])[0] is skipped
+
+
+def test_rank_outside_a_collective_is_blamed_for_the_deadline() -> None:
+    """Of the ranks that missed the deadline, one that does not wait for its peers comes first."""
+    waiting = failed(0, FailureKind.DEADLINE, "missed", 1.0, waits_for_peers=True)
+    stuck = failed(1, FailureKind.DEADLINE, "missed", 1.0)
+    assert order_failures([waiting, stuck])[0] is stuck
+
+
+def test_stack_is_the_main_threads() -> None:
+    """Of a dump, only the main thread counts; its place names the innermost frame and the caller outside torch."""
+    stack = parse_stack(DUMP)
+    assert [frame.function for frame in stack.frames] == ["all_reduce", "wrapper", "train"]
+    assert stack.waits_for_peers
+    expected = "all_reduce (torch/distributed/distributed_c10d.py:3252), called by train (/repo/test_mine.py:32)"
+    assert stack.place == expected
+
+
+def test_message_reads_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole message, to the letter: headline, traceback, the other ranks, stacks, output, what to run next."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "correctness_tests/test_x.py::test_step[a b] (call)")
+    error = RanksFailedError(
+        [
+            failed(0, FailureKind.EXCEPTION, LOST, 0.02, traceback="Traceback ...\n", output="not shown"),
+            failed(1, FailureKind.SIGNAL, "was killed by SIGSEGV", 0.03, output="Fatal Python error\nin step"),
+        ],
+        world_size=4,
+        platform="cpu-gloo-4",
+        job="suite.jobs:step",
+        others={2: "finished after 0.01 s", 3: f"was alive in {parse_stack(DUMP).place}"},
+        stacks={3: str(parse_stack(DUMP)), 1: str(Stack())},
+    )
+    assert str(error) == (
+        """\
+rank 1 of 4 was killed by SIGSEGV, 0.03 s after suite.jobs:step began on cpu-gloo-4.
+
+rank 0 raised RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:21188, after 0.02 s \
+(a consequence: it lost its peer)
+rank 2 finished after 0.01 s
+rank 3 was alive in all_reduce (torch/distributed/distributed_c10d.py:3252), called by train (/repo/test_mine.py:32)
+
+stack of rank 3, innermost first:
+  all_reduce (torch/distributed/distributed_c10d.py:3252)
+  wrapper (torch/distributed/c10d_logger.py:83)
+  train (/repo/test_mine.py:32)
+
+end of the output of rank 1:
+  Fatal Python error
+  in step
+
+next: pytest 'correctness_tests/test_x.py::test_step[a b]'"""
+    )
