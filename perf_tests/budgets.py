@@ -1,0 +1,105 @@
+"""What the budget tests run on each rank: a few steps of one arm, with what they hold and what they send."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from fixtures.ledger import Precision, Shape
+from fixtures.measurements import CollectiveTally, Settings
+from fixtures.meters.collectives import CollectivesMeter
+from fixtures.meters.memory import memory_meter
+from fixtures.ranks.pool import RankPool
+from fixtures.ranks.worker import current
+from fixtures.strategies import build_model
+from fixtures.training import SEED, Arm, Trainer
+from fixtures.workloads import Workload, adamw, resolve_workload
+
+UNEVEN = f"{__name__}:uneven"
+"""A workload no dimension of which N = 2 or 4 divides."""
+
+ARMS = ("ddp", "fsdp1", "fsdp2", "fsdp2-noreshard")
+
+CASES: list[tuple[int, str, Precision]] = [
+    (2, UNEVEN, "mixed"),
+    (2, UNEVEN, "fp32"),
+    (4, UNEVEN, "mixed"),
+    (4, "mlp", "mixed"),
+    (2, "gpt2-rehearsal", "mixed"),
+]
+"""World size, workload and precision: each world, each precision, rows that divide and that do not, tied parameters."""
+
+CASE_IDS = [f"{workload.rpartition(':')[2]}-{precision}-{world_size}" for world_size, workload, precision in CASES]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One rank's figures of its last step, and the shapes to reckon them from."""
+
+    resident_bytes: int
+    held_bytes: int
+    """What the loop and the model hold besides parameters: the batch and the model's buffers."""
+    tallies: list[CollectiveTally]
+    blocks: list[list[Shape]]
+    root: list[Shape]
+
+    @property
+    def units(self) -> list[list[Shape]]:
+        """The shapes of all units of sharding."""
+        return [*self.blocks, self.root]
+
+
+@functools.cache
+def readings(pool: RankPool, strategy: str, workload: str, precision: Precision) -> list[Reading]:
+    """One launch of the arm on this pool, each rank's reading; two budgets share it, since it repeats to the byte."""
+    result: list[Reading] = pool.run(read_arm, strategy, workload, precision)
+    return result
+
+
+def read_arm(strategy: str, workload: str, precision: Precision) -> Reading:
+    """Build one arm on this rank, take two steps to steady it and one under the meters."""
+    platform = current().platform
+    memory, collectives = memory_meter(platform), CollectivesMeter()
+    blocks, root, buffer_bytes = _shapes(resolve_workload(workload))
+    with memory.watch():
+        trainer = Trainer(Arm(workload, strategy, Settings(precision=precision)), platform)
+        for _ in range(2):
+            trainer.step()
+        memory.start()
+        collectives.start()
+        trainer.step()
+        tallies = collectives.stop()
+        samples = memory.stop()
+    held = buffer_bytes + trainer.batch.untyped_storage().nbytes()
+    return Reading(samples.resident_bytes, held, tallies, blocks, root)
+
+
+def uneven() -> Workload:
+    """Return a stack whose rows (5, 7, 3, 1) leave some ranks with less and some with nothing."""
+    return Workload(
+        name="uneven",
+        model=lambda: nn.Sequential(
+            nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 3)),
+            nn.Sequential(nn.Linear(3, 7), nn.ReLU(), nn.Linear(7, 3)),
+            nn.Linear(3, 1),
+        ),
+        batch=lambda generator: torch.randn(6, 3, generator=generator),
+        loss=lambda model, batch: F.mse_loss(model(batch).float(), batch[:, :1]),
+        optimizer=adamw,
+        blocks=lambda model: list(model.children())[:2],
+        tokens_per_batch=6,
+    )
+
+
+def _shapes(workload: Workload) -> tuple[list[list[Shape]], list[Shape], int]:
+    """Shapes of each block's parameters, of those left to the root, and the bytes of the model's buffers."""
+    model = build_model(workload, SEED)
+    blocks = [list(block.parameters()) for block in workload.blocks(model)]
+    in_blocks = {id(parameter) for block in blocks for parameter in block}
+    root = [parameter for parameter in model.parameters() if id(parameter) not in in_blocks]
+    shapes: list[list[Shape]] = [[tuple(parameter.shape) for parameter in unit] for unit in [*blocks, root]]
+    return [*shapes[:-1]], shapes[-1], sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())

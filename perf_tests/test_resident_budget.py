@@ -1,0 +1,47 @@
+"""Property: between two steps a rank holds exactly the bytes that the ledger names, buffer by buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fixtures import ledger
+from fixtures.ledger import Precision
+from fixtures.ranks.pool import RankPool
+from perf_tests.budgets import ARMS, CASE_IDS, CASES, readings
+
+pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("budgets")]
+
+
+@pytest.mark.parametrize(("world_size", "workload", "precision"), CASES, ids=CASE_IDS)
+@pytest.mark.parametrize("strategy", ARMS)
+def test_resident_bytes_are_the_ledgers(
+    ranks: Callable[[int], RankPool], world_size: int, strategy: str, workload: str, precision: Precision
+) -> None:
+    """Every rank's resident bytes equal the sum of the ledger's buffers, uneven shards and padding included."""
+    for rank, reading in enumerate(readings(ranks(world_size), strategy, workload, precision)):
+        buffers = ledger.resident_buffers(strategy, reading.units, world_size, rank, precision)
+        buffers["batch and module buffers"] = reading.held_bytes
+        difference = reading.resident_bytes - sum(buffers.values())
+        assert difference == 0, (
+            f"resident, {strategy} of {workload} in {precision}, rank {rank} of cpu-gloo-{world_size}: measured "
+            f"{reading.resident_bytes:,} bytes, the ledger says {ledger.explain(buffers)}, difference {difference:+,}. "
+            "More: something outlives the step (unsharded parameters, gradients, a bucket). Less: the ledger names a "
+            "buffer that is gone. Print meter phases with perf_tests/budgets.py:read_arm to see in which phase."
+        )
+
+
+@pytest.mark.parametrize(("strategy", "per_parameter"), [("ddp", 16), ("fsdp2", 3)])
+def test_resident_bytes_per_parameter(ranks: Callable[[int], RankPool], strategy: str, per_parameter: int) -> None:
+    """On 4 ranks DDP holds 16 bytes a parameter and FSDP2 12/4, but for the batch, Adam's steps and the mesh."""
+    reading = readings(ranks(4), strategy, "mlp", "mixed")[0]
+    parameters = [shape for unit in reading.units for shape in unit]
+    small = reading.held_bytes + 4 * len(parameters) + (4 * 4 if strategy == "fsdp2" else 0)
+    psi = ledger.num_params(parameters)
+    measured = (reading.resident_bytes - small) / psi
+    assert measured == per_parameter, (
+        f"resident, {strategy} of mlp, rank 0 of cpu-gloo-4: measured {measured:.4f} bytes a parameter, published "
+        f"arithmetic {per_parameter}, difference {measured - per_parameter:+.4f}. "
+        "test_resident_bytes_are_the_ledgers says which buffer."
+    )
