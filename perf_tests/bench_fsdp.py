@@ -38,7 +38,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     default = Settings()
     parser.add_argument("--mode", choices=["ddp", "fsdp1", "fsdp2"], required=True)
     parser.add_argument("--no-reshard", action="store_true", help="fsdp2: keep the blocks gathered after forward")
-    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help=".csv (appended to) or .json (one launch)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", required=True, help=".csv (appended to) or .json (one launch)"
+    )
     parser.add_argument("--workload", default="gpt2-large", metavar="NAME", help="default: %(default)s")
     parser.add_argument("--warmup-steps", type=int, default=default.warmup_steps, help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=default.timed_steps, help="timed steps (default: %(default)s)")
@@ -64,7 +66,7 @@ def open_platform(device: str) -> Platform:
     world_size = int(os.environ["WORLD_SIZE"])
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
     platform = Platform.cpu(world_size) if device == "cpu" else Platform.accelerator(world_size, per_node=local_size)
-    store, rank, _ = next(dist.rendezvous("env://"))
+    store, rank, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
     platform.open_rank(rank, store)
     return platform
 

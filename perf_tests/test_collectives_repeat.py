@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.experiment import ARMS
 from fixtures.job import Job
+from fixtures.measurements import ARMS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.experiment import ARMS, balanced_order
+from fixtures.experiment import balanced_order
+from fixtures.measurements import ARMS
 
 pytestmark = pytest.mark.cpu
 
