@@ -1,0 +1,23 @@
+"""DDP keeps gradients of its own beside its buckets: 4 bytes a parameter more while they are alive.
+
+Must fail: the memory checks of a rehearsal, ``pytest perf_tests -m gpu --rehearse --rank-patch ...``, with ddp named as
+the arm that moved.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch.nn.parallel import DistributedDataParallel
+
+
+def apply() -> None:
+    """Plant the fault in this rank."""
+    original = DistributedDataParallel.__init__
+
+    @functools.wraps(original)
+    def init(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **(kwargs | {"gradient_as_bucket_view": False}))
+
+    DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
