@@ -1,0 +1,131 @@
+"""Property: the storage table holds exactly what is alive: each storage once, from its birth to its death."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.meters.storages import StorageMode, StorageTable, watching_resizes
+
+pytestmark = pytest.mark.cpu
+
+KIB = 1024
+
+
+@pytest.fixture
+def table() -> Iterator[StorageTable]:
+    """A table that sees every operator of the test."""
+    table = StorageTable()
+    with watching_resizes(table), StorageMode(table):
+        yield table
+
+
+def bytes_of(size: int) -> torch.Tensor:
+    """A tensor of that many bytes."""
+    return torch.zeros(size, dtype=torch.uint8)
+
+
+def test_a_storage_counts_from_birth_to_death(table: StorageTable) -> None:
+    """The sum is what is alive now; the peak is what was alive at once."""
+    first, second = bytes_of(KIB), bytes_of(2 * KIB)
+    del second
+    third = bytes_of(KIB)
+    assert (table.current(), table.peak()) == (2 * KIB, 3 * KIB)
+    del first, third
+    assert table.current() == 0
+
+
+def test_views_and_aliases_count_once(table: StorageTable) -> None:
+    """A view, a transposed view, a detached alias and an in-place result add nothing, and keep the whole alive."""
+    whole = bytes_of(KIB)
+    part = whole[1:2]
+    others = [whole.view(32, 32).t(), whole.detach(), whole.add_(1), torch.add(whole, 1, out=whole)]
+    assert table.current() == KIB
+    del whole, others
+    assert table.current() == KIB, "a view of one byte keeps its storage"
+    del part
+    assert table.current() == 0
+
+
+def test_a_resized_storage_changes_its_size(table: StorageTable) -> None:
+    """``resize_(0)`` on the storage, which is how FSDP frees, and ``resize_`` on a tensor are both seen."""
+    tensor = bytes_of(KIB)
+    tensor.untyped_storage().resize_(0)
+    assert table.current() == 0
+    tensor.untyped_storage().resize_(3 * KIB)
+    assert table.current() == 3 * KIB
+    tensor.resize_(5 * KIB)
+    assert table.current() == 5 * KIB
+
+
+def test_resizing_is_watched_no_longer_than_asked() -> None:
+    """Leaving ``watching_resizes`` gives back torch's own method, after an exception too."""
+    original = torch.UntypedStorage.resize_
+    with watching_resizes(StorageTable()):
+        assert torch.UntypedStorage.resize_ is not original
+    assert torch.UntypedStorage.resize_ is original
+    with pytest.raises(ZeroDivisionError), watching_resizes(StorageTable()):
+        raise ZeroDivisionError
+    assert torch.UntypedStorage.resize_ is original
+
+
+def test_tensors_made_of_python_and_numpy_values_are_seen(table: StorageTable) -> None:
+    """``torch.tensor`` and ``from_numpy`` end in an operator (lift_fresh); ``frombuffer`` does not: a known gap."""
+    kept = [torch.tensor([1.0, 2.0]), torch.as_tensor([1, 2, 3]), torch.from_numpy(np.ones(4))]
+    assert table.current() == 2 * 4 + 3 * 8 + 4 * 8
+    kept.append(torch.frombuffer(bytearray(KIB), dtype=torch.uint8))
+    assert table.current() == 2 * 4 + 3 * 8 + 4 * 8
+
+
+def test_meta_tensors_count_as_they_would(table: StorageTable) -> None:
+    """A tensor without memory counts the bytes that it would take."""
+    kept = torch.empty(KIB, 2, device="meta", dtype=torch.float32)
+    assert table.current() == 8 * KIB
+    del kept
+
+
+def test_what_autograd_keeps_counts_until_the_graph_is_gone(table: StorageTable) -> None:
+    """A tensor that only the graph refers to (saved for backward) is alive; backward frees it."""
+    weight = torch.ones(KIB, requires_grad=True)
+    loss = (weight.exp().exp()).sum()
+    assert table.current() == 4 * (KIB + 2 * KIB + 1)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert table.current() == 4 * (KIB + 1 + KIB), "weight, loss, gradient"
+
+
+def test_a_death_on_another_thread_counts(table: StorageTable) -> None:
+    """Autograd's and the backend's threads may drop the last reference."""
+    held = [bytes_of(KIB) for _ in range(200)]
+    parts = [held[part::4] for part in range(4)]
+    threads = [threading.Thread(target=part.clear) for part in parts]
+    held.clear()
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        bytes_of(KIB)
+    for thread in threads:
+        thread.join()
+    assert table.current() == 0
+
+
+def test_a_reused_address_is_another_storage(table: StorageTable) -> None:
+    """Storages that take the place of dead ones, with other sizes, never leave a trace."""
+    for size in range(1, 500):
+        bytes_of(size)
+    assert table.current() == 0
+    assert table.peak() == 499
+
+
+def test_refresh_reads_sizes_that_changed_unseen() -> None:
+    """A storage resized while nobody watched has its new size after ``refresh``."""
+    table = StorageTable()
+    with StorageMode(table):
+        tensor = bytes_of(KIB)
+    tensor.untyped_storage().resize_(4 * KIB)
+    assert table.current() == KIB
+    table.refresh()
+    assert table.current() == 4 * KIB
