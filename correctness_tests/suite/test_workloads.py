@@ -43,10 +43,11 @@ def test_gpt2_large_is_the_experiments() -> None:
     """gpt2-large is 774,090,240 parameters on 4 x 1024 tokens a rank, optimized by AdamW at lr 3e-4."""
     workload = resolve_workload("gpt2-large")
     record = describe(workload)
-    optimizer = workload.optimizer([nn.Parameter(torch.zeros(1))])
+    parameters = [nn.Parameter(torch.zeros(1))]
+    optimizer = workload.optimizer(parameters)
     assert (record.num_params, record.tokens_per_batch) == (774_090_240, 4096)
     assert type(optimizer) is torch.optim.AdamW
-    assert optimizer.defaults["lr"] == 3e-4
+    assert optimizer.defaults == torch.optim.AdamW(parameters, lr=3e-4, foreach=True).defaults
     assert workload.batch(torch.Generator()).shape == (4, 1025)  # 1024 inputs, and their successors
 
 
