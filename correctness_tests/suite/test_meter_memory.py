@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -111,6 +112,20 @@ def test_what_an_unwatched_step_leaves_alive_is_found() -> None:
         meter.start()
         assert meter.stop().resident_bytes == 3 * KIB + 4 * KIB
     del leak, before
+
+
+def test_what_a_backend_still_holds_is_waited_for() -> None:
+    """A buffer of the last unwatched collective that a worker thread drops a moment later is not a leak."""
+    meter = CpuMemoryMeter()
+    with meter.watch():
+        pass
+    held = [bytes_of(KIB)]
+    worker = threading.Timer(0.015, held.clear)
+    worker.start()
+    with meter.watch():
+        meter.start()
+        assert meter.stop() == MemorySamples(resident_bytes=0, peak_bytes=0)
+    worker.join()
 
 
 def test_starting_outside_watch_is_an_error() -> None:

@@ -81,6 +81,16 @@ def test_tensors_made_of_python_and_numpy_values_are_seen(table: StorageTable) -
     assert table.current() == 2 * 4 + 3 * 8 + 4 * 8
 
 
+def test_sparse_tensors_count_by_their_parts(table: StorageTable) -> None:
+    """A sparse gradient has no storage of its own; its indices and values count."""
+    table_of_rows = torch.nn.Embedding(8, 4, sparse=True)
+    before = table.current()
+    table_of_rows(torch.tensor([1, 2])).sum().backward()
+    assert table_of_rows.weight.grad is not None
+    assert table_of_rows.weight.grad.is_sparse
+    assert table.current() - before == 2 * 8 + 2 * 4 * 4, "two rows: an int64 index and 4 float32 values each"
+
+
 def test_meta_tensors_count_as_they_would(table: StorageTable) -> None:
     """A tensor without memory counts the bytes that it would take."""
     kept = torch.empty(KIB, 2, device="meta", dtype=torch.float32)
