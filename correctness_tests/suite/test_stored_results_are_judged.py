@@ -164,7 +164,7 @@ def test_update_refuses_a_regression(judge: Judge) -> None:
 
 
 def test_benchmark_json_holds_the_ranks_step_times(judge: Judge) -> None:
-    """pytest-benchmark's JSON has the recorded step times, one round a timed step, and ratio and verdict beside them."""
+    """pytest-benchmark's JSON has the recorded step times, a round a timed step, and ratio and verdict beside them."""
     judge.run(replace(NIGHT, own_sd=0.0, shared_sd=0.0), "--benchmark-json", "bench.json")
     benchmarks = json.loads((judge.pytester.path / "bench.json").read_text())["benchmarks"]
     found = {b["params"]["arm"]: b for b in benchmarks}

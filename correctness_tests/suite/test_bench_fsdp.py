@@ -1,0 +1,112 @@
+"""The experiment's command line writes what ``--from-results`` can judge.
+
+The test stands in for torchrun: it sets the same variables and keeps the store, on loopback only, where torchrun's own
+listens on every interface. CI runs the real torchrun besides.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from fixtures.measurements import Measurement
+from fixtures.report.csvfile import COLUMNS
+from perf_tests import bench_fsdp
+
+pytestmark = pytest.mark.cpu
+
+WORLD_SIZE = 2
+COMMON = ("--device", "cpu", "--workload", "mlp", "--warmup-steps", "1", "--steps", "2")
+
+
+def launch(*arguments: str) -> None:
+    """Run the script on two ranks, as torchrun would; fails with the output of a rank that fails."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            "127.0.0.1",
+            port,
+            WORLD_SIZE,
+            is_master=True,
+            timeout=timedelta(seconds=60),
+            wait_for_workers=False,
+            master_listen_fd=server.detach(),
+        )
+    common = {"WORLD_SIZE": WORLD_SIZE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, bench_fsdp.__file__, *COMMON, *arguments],
+            env={
+                **os.environ,
+                **{name: str(value) for name, value in common.items()},
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(WORLD_SIZE)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    del store
+    assert [rank.returncode for rank in ranks] == [0] * WORLD_SIZE, "\n".join(outputs)
+
+
+def test_csv_has_the_experiments_columns_and_labels(tmp_path: Path) -> None:
+    """``--mode fsdp2 --no-reshard`` appends one row labelled fsdp2-noreshard under the experiment's header."""
+    launch("--mode", "fsdp2", "--no-reshard", "--out", str(tmp_path / "night.csv"))
+    with (tmp_path / "night.csv").open() as file:
+        header, row = csv.reader(file)
+    assert tuple(header) == COLUMNS
+    assert row[:2] == ["fsdp2-noreshard", "2"]
+    assert all(float(figure) > 0 for figure in row[2:])
+
+
+def test_json_holds_every_ranks_samples(tmp_path: Path) -> None:
+    """A ``.json`` is one launch with the timed steps of every rank."""
+    launch("--mode", "ddp", "--out", str(tmp_path / "launch.json"))
+    measurement = Measurement.model_validate_json((tmp_path / "launch.json").read_text())
+    assert measurement.strategy == "ddp"
+    assert [len(rank.step_ms) for rank in measurement.ranks] == [2, 2]
+
+
+BAD = [
+    (("--mode", "ddp", "--no-reshard", "--out", "x.csv"), "--no-reshard belongs to --mode fsdp2, not ddp"),
+    (("--mode", "ddp", "--out", "x.txt"), "--out x.txt: name a .csv or a .json file"),
+    (("--mode", "ddp", "--out", "x.csv", "--steps", "0"), "--steps 0 is too few"),
+    (("--mode", "ddp", "--out", "x.csv", "--workload", "nonesuch"), "unknown workload 'nonesuch'"),
+    (("--mode", "ddp", "--out", "x.csv", "--workload", "mlp"), "no WORLD_SIZE in the environment"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_input_is_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Bad input gives exit status 2 and one line that names it; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert bench_fsdp.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,87 @@
+"""A slip planted on every rank turns a whole job red, and the message names the arm that moved.
+
+The job is the nightly's own, on 2 gloo ranks: real launches, real meters, a baseline that the clean job wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import UsageError
+from fixtures.job import Job, JobFailedError
+from fixtures.measurements import Settings
+from fixtures.options import Options
+
+pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("planted slips")]
+
+PAIR = ("fsdp2", "ddp")
+CHECKS = frozenset({(PAIR, "resident"), (PAIR, "peak")})
+FAULTS = "correctness_tests.suite.faults"
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Options:
+    """The options of a job whose baseline a clean run has just written."""
+    folder = tmp_path_factory.mktemp("clean")
+    options = Options(
+        rehearse=True,
+        world_size=2,
+        workload="gpt2-rehearsal",
+        launches=3,
+        settings=Settings(warmup_steps=1, timed_steps=1, inspected_steps=2),
+        baselines=folder / "baselines",
+        results=folder / "results",
+        from_results=None,
+        platform_key=None,
+        update_baselines=False,
+        reason="the clean job",
+        accept=frozenset(),
+        rank_patch=None,
+    )
+    job(replace(options, update_baselines=True)).check(PAIR, "peak")
+    return options
+
+
+def job(options: Options) -> Job:
+    """The job of the two arms, silent."""
+    made = Job(options, arms=PAIR[::-1], selected=CHECKS, say=lambda line: None)
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def planted(clean: Options, tmp_path: Path) -> Options:
+    """The clean job's options, with a results folder of this test's own."""
+    return replace(clean, results=tmp_path)
+
+
+def test_clean_job_passes_again(planted: Options) -> None:
+    """The control: a second clean job reads the same bytes, so that both checks pass with no move."""
+    again = job(planted)
+    for pair, metric in CHECKS:
+        again.check(pair, metric)
+    moves = [comparison.judgement.move for comparison in again.comparisons if comparison.gated]
+    assert moves == pytest.approx([0.0, 0.0], abs=1e-5)  # a baseline keeps 6 significant digits
+
+
+def test_kept_unsharded_parameters_are_fsdp2s_slip(planted: Options) -> None:
+    """FSDP2 that never frees gathered parameters is REGRESSED at rest, and fsdp2 is the arm that moved."""
+    slipped = job(replace(planted, rank_patch=f"{FAULTS}.kept_unsharded_parameters:apply"))
+    with pytest.raises(JobFailedError, match=r"REGRESSED .*/fsdp2:ddp/resident(.|\n)*ddp unchanged.*, fsdp2 \+\d\d"):
+        slipped.check(PAIR, "resident")
+
+
+def test_ddp_without_bucket_views_is_ddps_slip(planted: Options) -> None:
+    """DDP that keeps gradients beside its buckets makes the ratio better: IMPROVED, and ddp is the arm that moved."""
+    slipped = job(replace(planted, rank_patch=f"{FAULTS}.ddp_without_bucket_views:apply"))
+    with pytest.raises(JobFailedError, match=r"IMPROVED .*/fsdp2:ddp/peak(.|\n)*ddp \+\d\d.*, fsdp2 unchanged"):
+        slipped.check(PAIR, "peak")
+
+
+def test_unknown_fault_names_itself(planted: Options) -> None:
+    """A rank patch that cannot be imported is a usage error with its name, before anything is launched."""
+    with pytest.raises(UsageError, match=r"rank patch .*nonesuch:apply' could not be applied"):
+        job(replace(planted, rank_patch=f"{FAULTS}.nonesuch:apply"))
