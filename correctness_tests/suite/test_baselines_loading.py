@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from correctness_tests.suite.synthetic import accepted
 from fixtures.errors import UsageError
 from fixtures.gate.baselines import MAX_BYTES, BaselineFile, find_baseline, load_baseline, render
+from fixtures.measurements import PlatformRecord
 
 pytestmark = pytest.mark.cpu
 
@@ -138,6 +139,7 @@ def test_large_file_is_refused_unread(path: Path) -> None:
         load_baseline(path)
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["absent", "folder", "pipe", "latin-1"])
 def test_what_is_no_text_file_is_refused(path: Path, kind: str) -> None:
     """A missing file, a folder, a pipe that nobody writes to, another encoding: refused at once."""
@@ -179,6 +181,24 @@ def test_platform_finds_its_own_file(path: Path) -> None:
     """A platform's key names its file; another key finds nothing."""
     assert find_baseline(path.parent, "cpu-gloo-4") == load_baseline(path)
     assert find_baseline(path.parent, "cpu-gloo-8") is None
+
+
+@pytest.mark.parametrize(
+    ("match", "machine", "covered"),
+    [
+        ("exact", "nvidia-h100", True),
+        ("exact", "nvidia-h100-pcie", False),
+        ("prefix", "nvidia-h100-pcie", True),
+        ("prefix", "nvidia-h1000", False),
+    ],
+)
+def test_file_speaks_for_its_machine_only(tmp_path: Path, match: str, machine: str, covered: bool) -> None:
+    """A file judges its own machine; one that says "prefix" also those whose name goes on after a dash."""
+    platform = PlatformRecord(device_type="cuda", backend="nccl", world_size=8, machine="nvidia-h100")
+    file = FILE.model_copy(update={"platform": platform, "match": match})
+    (tmp_path / f"{platform.key}.json").write_text(render(file))
+    key = platform.model_copy(update={"machine": machine}).key
+    assert (file.covers(key), find_baseline(tmp_path, key) is not None) == (covered, covered)
 
 
 def test_broken_file_disturbs_no_other_platform(path: Path) -> None:

@@ -142,7 +142,7 @@ def test_history_keeps_the_newest_and_the_first() -> None:
     """The history is bounded, and its oldest entry is never the one that goes."""
     file = OLD
     for i in range(MAX_HISTORY + 5):
-        next_file = proposed(Job({**ARMS, "ddp": ARMS["ddp"].scaled(resident=1 + (i % 2) / 50)}), file).file
+        next_file = proposed(Job({**ARMS, "ddp": ARMS["ddp"].scaled(resident=1 + i / 1000)}), file).file
         file = next_file or file
     history = file.entries[CASE].history
     assert (len(history), history[-1].ratio) == (MAX_HISTORY, OLD.entries[CASE].ratio)

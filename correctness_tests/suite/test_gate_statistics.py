@@ -87,16 +87,32 @@ def test_interval_is_students_t_for_few_pairs() -> None:
     assert [found.low, found.high] == pytest.approx([math.exp(mean - half), math.exp(mean + half)], rel=1e-6)
 
 
+DRAW = random.Random(3)
+SKEWED_LOGS = [1.0 + i / 50 for i in range(5)] + [DRAW.gauss(0, 1e-4) for _ in range(395)]
+SKEWED = [(math.exp(log), 1.0) for log in SKEWED_LOGS]
+"""5 slow launches of 400: so skewed that the bootstrap's interval is wider than Student's."""
+
+
 def test_wider_interval_is_kept_where_the_bootstrap_is_wider() -> None:
-    """5 slow launches of 400 make the mean so skewed that the bootstrap's interval is wider than Student's."""
-    logs = [1.0] * 5 + [0.0] * 395
-    mean = 5 / 400
-    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / 399)
+    """Skewed noise gets the bootstrap's interval, not the narrower one of Student's t."""
+    mean = sum(SKEWED_LOGS) / 400
+    deviation = math.sqrt(sum((log - mean) ** 2 for log in SKEWED_LOGS) / 399)
     student = 2 * 1.965927 * deviation / math.sqrt(400)  # t(0.975, 399)
-    found = paired_ratio([math.exp(x) for x in logs], [1.0] * 400)
+    found = estimate(SKEWED)
     assert found.low is not None
     assert found.high is not None
     assert math.log(found.high / found.low) > student * 1.005
+
+
+def test_bootstrap_is_blind_to_the_order_of_pairs() -> None:
+    """Where the bootstrap decides, shuffled pairs give the same interval too."""
+    assert ends(estimate(random.Random(1).sample(SKEWED, 400))) == pytest.approx(ends(estimate(SKEWED)), rel=1e-12)
+
+
+def test_bootstrap_is_inverted_by_swapping_the_arms() -> None:
+    """Where the bootstrap decides, swapped arms give the inverse interval too."""
+    swapped = estimate([(bottom, top) for top, bottom in SKEWED])
+    assert [1 / end for end in reversed(ends(swapped))] == pytest.approx(ends(estimate(SKEWED)), rel=1e-12)
 
 
 def test_interval_covers_the_truth_as_often_as_it_says() -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +83,18 @@ def test_concurrent_appends_do_not_mix(path: Path) -> None:
         writer.join(30)
     assert [writer.exitcode for writer in writers] == [0] * 4
     assert len(read(path)) == 60
+
+
+def test_append_waits_for_the_lock(path: Path) -> None:
+    """While another process holds the lock nothing is written; when it lets go, the rows are."""
+    with FileLock(path.with_name(".night.csv.lock")):
+        writer = multiprocessing.get_context("fork").Process(target=_append, args=(path, 0))
+        writer.start()
+        writer.join(0.5)
+        assert writer.is_alive()
+        assert not path.exists()
+    writer.join(30)
+    assert len(read(path)) == 15
 
 
 def test_rows_read_back_as_launches(path: Path) -> None:

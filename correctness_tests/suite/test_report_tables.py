@@ -73,6 +73,14 @@ def test_markup_in_names_is_only_text() -> None:
     assert "[red]x[/red] on cpu-gloo-4" in render(arms_table(job.measurements()))
 
 
+def test_markup_in_a_case_is_only_text() -> None:
+    """Where cases of several workloads share a table, their names are text too."""
+    names = ("[red]x[/red]", "y")
+    jobs = [Job(workload=WORKLOAD.model_copy(update={"name": name})) for name in names]
+    found = [c for job in jobs for c in compare(job.measurements(), None, True)]
+    assert "[red]x[/red]/fsdp2:ddp" in render(verdict_table(found))
+
+
 def test_tables_are_ascii() -> None:
     """A log of any encoding shows them."""
     job = Job(workload=WORKLOAD.model_copy(update={"name": "modèle\x9b2J"}))
