@@ -13,7 +13,7 @@ from correctness_tests.suite.synthetic import ARMS, STACK, WORKLOAD, Job, accept
 from fixtures.gate.comparisons import Comparison, compare
 from fixtures.gate.proposals import propose
 from fixtures.gate.verdicts import Verdict
-from fixtures.report.messages import COMMAND, failure_message, missing_message
+from fixtures.report.messages import COMMAND, failure_message, meaning, missing_message
 
 pytestmark = pytest.mark.cpu
 
@@ -163,3 +163,10 @@ def test_lost_cases_are_listed() -> None:
         "  w/fsdp2:ddp/step",
     ]
     assert missing_message([]) == ""
+
+
+def test_meaning_blames_the_arm_that_moved() -> None:
+    """When only the arm below the line moved, the meaning speaks of it: a better ratio can hide a worse DDP."""
+    found = compared(Job({**ARMS, "ddp": ARMS["ddp"].scaled(resident=1.3)}))
+    assert found.judgement.verdict is Verdict.IMPROVED
+    assert meaning(found).startswith("DDP keeps more bytes at rest than it did; FSDP2 did not move.")
