@@ -110,6 +110,15 @@ def test_closed_pool_leaves_nothing() -> None:
     assert psutil.Process().num_fds() == descriptors
 
 
+def test_dead_rank_takes_along_what_it_started(ranks: Callable[[int], RankPool]) -> None:
+    """When a rank dies by itself, processes that it has started die too, before anybody closes the pool."""
+    pool = ranks(2)
+    children = pool.run(rank_jobs.start_a_child)
+    os.kill(pool.pids[0], signal.SIGKILL)
+    assert survivors(children[:1]) == []
+    assert is_running(children[1])
+
+
 def test_failed_pool_leaves_nothing(ranks: Callable[[int], RankPool]) -> None:
     """When a job fails, every rank of its pool is dead and the folder is gone before the error arrives."""
     pool = ranks(2)
