@@ -41,6 +41,8 @@ class Reading:
     """One rank's figures of its last step, and the shapes to reckon them from."""
 
     resident_bytes: int
+    gradient_bytes: int
+    """Freed when the gradients are set to None, the loss not counted."""
     held_bytes: int
     """What the loop and the model hold besides parameters: the batch and the model's buffers."""
     tallies: list[CollectiveTally]
@@ -71,11 +73,13 @@ def read_arm(strategy: str, workload: str, precision: Precision) -> Reading:
             trainer.step()
         memory.start()
         collectives.start()
-        trainer.step()
+        # Its storage may be larger than a scalar: mse_loss leaves the loss in the buffer of its terms.
+        loss_bytes = trainer.step(memory.mark).untyped_storage().nbytes()
         tallies = collectives.stop()
         samples = memory.stop()
     held = buffer_bytes + trainer.batch.untyped_storage().nbytes()
-    return Reading(samples.resident_bytes, held, tallies, blocks, root)
+    gradients = samples.phase_bytes["after_optimizer"] - samples.resident_bytes - loss_bytes
+    return Reading(samples.resident_bytes, gradients, held, tallies, blocks, root)
 
 
 def uneven() -> Workload:

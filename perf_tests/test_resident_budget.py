@@ -9,7 +9,7 @@ import pytest
 from fixtures import ledger
 from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
-from perf_tests.budgets import ARMS, CASE_IDS, CASES, readings
+from perf_tests.budgets import ARMS, CASE_IDS, CASES, UNEVEN, readings
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("budgets")]
 
@@ -29,6 +29,19 @@ def test_resident_bytes_are_the_ledgers(
             f"{reading.resident_bytes:,} bytes, the ledger says {ledger.explain(buffers)}, difference {difference:+,}. "
             "More: something outlives the step (unsharded parameters, gradients, a bucket). Less: the ledger names a "
             "buffer that is gone. Print meter phases with perf_tests/budgets.py:read_arm to see in which phase."
+        )
+
+
+@pytest.mark.parametrize("strategy", ["single", *ARMS])
+def test_gradient_bytes_are_the_ledgers(ranks: Callable[[int], RankPool], strategy: str) -> None:
+    """Setting the gradients to None frees exactly what the ledger says: nothing where they are bucket views."""
+    for rank, reading in enumerate(readings(ranks(2), strategy, UNEVEN, "mixed")):
+        measured = reading.gradient_bytes
+        known = ledger.gradient_bytes(strategy, reading.units, 2)
+        assert measured == known, (
+            f"gradients, {strategy} of uneven in mixed, rank {rank} of cpu-gloo-2: measured {measured:,} bytes, the "
+            f"ledger says {known:,}, difference {measured - known:+,}. DDP with more: its gradients are no longer "
+            "views into the buckets. FSDP2 with more: an unsharded gradient or another reduce dtype outlives its unit."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -102,15 +103,16 @@ def test_a_root_without_parameters_sends_nothing() -> None:
     assert [tally.count for tally in ledger.steady_collectives("fsdp2", [[(4, 4)]], [], 2, "mixed")] == [2, 1]
 
 
-@pytest.mark.parametrize("entry", ["resident", "messages"])
+@pytest.mark.parametrize("entry", ["resident", "messages", "gradients"])
 def test_an_unknown_strategy_is_named(entry: str) -> None:
     """A strategy that the ledger cannot account for is an error that lists those it can."""
+    entries: dict[str, Callable[[], object]] = {
+        "resident": lambda: ledger.resident_buffers("zero3", [], 2, 0),
+        "messages": lambda: ledger.steady_collectives("zero3", [], [], 2, "mixed"),
+        "gradients": lambda: ledger.gradient_bytes("zero3", [], 2),
+    }
     with pytest.raises(UsageError, match=r"zero3.*fsdp2"):
-        _ = (
-            ledger.resident_buffers("zero3", [], 2, 0)
-            if entry == "resident"
-            else ledger.steady_collectives("zero3", [], [], 2, "mixed")
-        )
+        entries[entry]()
 
 
 def test_explain_names_every_buffer() -> None:
