@@ -178,6 +178,17 @@ def test_benchmark_json_holds_the_ranks_step_times(judge: Judge) -> None:
         assert all(ratio["verdict"] == "PASS" for ratio in info["ratios"].values())
 
 
+def test_xdist_shows_the_workers_tables(judge: Judge) -> None:
+    """Under ``-n 2`` one worker judges the whole job, and the terminal shows its tables once."""
+    save_results(judge.results, replace(NIGHT, seed=1).measurements())
+    judge.pytester.syspathinsert(Path(__file__).resolve().parents[2])
+    result = judge.pytester.runpytest_subprocess(
+        *("-p", "fixtures.plugin", "-m", "gpu", "-n", "2", "--from-results", "stored", "--baselines", "accepted")
+    )
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    assert sum(line.endswith("PASS") for line in result.outlines) == 6
+
+
 def test_judging_needs_no_torch(judge: Judge, tmp_path: Path) -> None:
     """Stored JSON is judged without importing torch, so a laptop or a plain CI job can do it."""
     save_results(judge.results, NIGHT.measurements())
