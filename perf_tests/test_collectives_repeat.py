@@ -7,7 +7,7 @@ import pytest
 from fixtures.job import Job
 from fixtures.measurements import ARMS
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("arm", ARMS)

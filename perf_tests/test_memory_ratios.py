@@ -11,7 +11,7 @@ import pytest
 from fixtures.job import Job
 from fixtures.measurements import PAIRS
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=":".join)

@@ -11,7 +11,7 @@ from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
 from perf_tests.budgets import ARMS, CASE_IDS, CASES, UNEVEN, readings
 
-pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("budgets")]
+pytestmark = pytest.mark.cpu
 
 
 @pytest.mark.parametrize(("world_size", "workload", "precision"), CASES, ids=CASE_IDS)

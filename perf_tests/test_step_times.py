@@ -13,7 +13,7 @@ from fixtures.job import Job
 from fixtures.measurements import ARMS, PAIRS
 from fixtures.report.benchmarks import RecordedClock
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("perf")]
+pytestmark = pytest.mark.gpu
 
 RANKS_CLOCK = RecordedClock()
 

@@ -15,7 +15,7 @@ from fixtures.job import Job, JobFailedError
 from fixtures.measurements import Settings
 from fixtures.options import Options
 
-pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("planted slips")]
+pytestmark = pytest.mark.cpu
 
 PAIR = ("fsdp2", "ddp")
 CHECKS = frozenset({(PAIR, "resident"), (PAIR, "peak")})
