@@ -116,13 +116,13 @@ def report(measured: dict[int, Seconds]) -> bool:
     from rich.table import Table
 
     console = Console(width=100)
-    table = Table(title="seconds, median (min to max)")
-    table.add_column("cost of a check")
+    table = Table(title="seconds, median (fastest)")
+    table.add_column("cost of a check", no_wrap=True)
     for world_size in measured:
         table.add_column(f"{world_size} ranks", justify="right")
     for key, label in ROWS.items():
         samples = [seconds[key] for seconds in measured.values()]
-        table.add_row(label, *(f"{statistics.median(s):.3f} ({min(s):.2f} to {max(s):.2f})" for s in samples))
+        table.add_row(label, *(f"{statistics.median(s):.3f} ({min(s):.3f})" for s in samples))
     console.print(table)
 
     table = Table("times cheaper", "target", *(f"{n} ranks" for n in measured), title="ratios of the medians")
@@ -130,7 +130,7 @@ def report(measured: dict[int, Seconds]) -> bool:
     for label, dearer, cheaper, target in TARGETS:
         ratios = [statistics.median(s[dearer]) / statistics.median(s[cheaper]) for s in measured.values()]
         reached = reached and min(ratios) >= target
-        marked = (f"{ratio:.1f}" if ratio >= target else f"[bold red]{ratio:.1f} missed[/]" for ratio in ratios)
+        marked = (f"{ratio:.3g}" if ratio >= target else f"[bold red]{ratio:.3g} missed[/]" for ratio in ratios)
         table.add_row(label, f"{target:g}", *marked)
     console.print(table)
     return reached
