@@ -115,4 +115,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: gloo's threads may outlive the group, and the interpreter's end then aborts ("terminate called").
+    os._exit(status)

@@ -67,22 +67,29 @@ def launch(*arguments: str) -> None:
     assert [rank.returncode for rank in ranks] == [0] * WORLD_SIZE, "\n".join(outputs)
 
 
-def test_csv_has_the_experiments_columns_and_labels(tmp_path: Path) -> None:
-    """``--mode fsdp2 --no-reshard`` appends one row labelled fsdp2-noreshard under the experiment's header."""
-    launch("--mode", "fsdp2", "--no-reshard", "--out", str(tmp_path / "night.csv"))
+@pytest.fixture(scope="module")
+def measurement(tmp_path_factory: pytest.TempPathFactory) -> Measurement:
+    """What ``--mode fsdp2 --no-reshard --out launch.json`` wrote, launched once for this file."""
+    out = tmp_path_factory.mktemp("bench") / "launch.json"
+    launch("--mode", "fsdp2", "--no-reshard", "--out", str(out))
+    return Measurement.model_validate_json(out.read_text())
+
+
+def test_json_holds_every_ranks_samples(measurement: Measurement) -> None:
+    """A ``.json`` is one launch of the arm that the options name, with the timed steps of every rank."""
+    assert measurement.strategy == "fsdp2-noreshard"
+    assert [len(rank.step_ms) for rank in measurement.ranks] == [2, 2]
+
+
+def test_csv_has_the_experiments_columns_and_labels(measurement: Measurement, tmp_path: Path) -> None:
+    """A ``.csv`` gets one row labelled fsdp2-noreshard under the experiment's header."""
+    line = bench_fsdp.write(measurement, tmp_path / "night.csv")
     with (tmp_path / "night.csv").open() as file:
         header, row = csv.reader(file)
     assert tuple(header) == COLUMNS
     assert row[:2] == ["fsdp2-noreshard", "2"]
     assert all(float(figure) > 0 for figure in row[2:])
-
-
-def test_json_holds_every_ranks_samples(tmp_path: Path) -> None:
-    """A ``.json`` is one launch with the timed steps of every rank."""
-    launch("--mode", "ddp", "--out", str(tmp_path / "launch.json"))
-    measurement = Measurement.model_validate_json((tmp_path / "launch.json").read_text())
-    assert measurement.strategy == "ddp"
-    assert [len(rank.step_ms) for rank in measurement.ranks] == [2, 2]
+    assert line.startswith("fsdp2-noreshard on cpu-gloo-2: resident ")
 
 
 BAD = [

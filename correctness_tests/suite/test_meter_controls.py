@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from fixtures.errors import InvalidMeasurementError
 from fixtures.meters import controls, storages
@@ -149,7 +148,7 @@ def refusal_of_a_torch_that(breaks: str) -> str | None:
         patched, name, value = storages.StorageTable, "add", _add_once
         meter = "memory"
     else:
-        patched, name, value = dist, "reduce_scatter_tensor", _summing_reduce_scatter  # type: ignore[assignment]
+        patched, name, value = controls, "reduce_scatter", _summing_reduce_scatter  # type: ignore[assignment]
         meter = "collectives"
     original = getattr(patched, name)
     setattr(patched, name, value)
@@ -165,7 +164,7 @@ def refusal_of_a_torch_that(breaks: str) -> str | None:
 
 
 _original_add = storages.StorageTable.add
-_original_reduce_scatter = dist.reduce_scatter_tensor
+_original_reduce_scatter = controls.reduce_scatter
 
 
 def _add_once(table: storages.StorageTable, storage: torch.UntypedStorage) -> None:

@@ -29,7 +29,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Options:
     options = Options(
         rehearse=True,
         world_size=2,
-        workload="gpt2-rehearsal",
+        workload="mlp",
         launches=3,
         settings=Settings(warmup_steps=1, timed_steps=1, inspected_steps=2),
         baselines=folder / "baselines",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,8 +51,10 @@ class Judge:
 
 
 @pytest.fixture
-def judge(pytester: pytest.Pytester) -> Judge:
-    """A judge with the baseline of a quiet night."""
+def judge(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """A judge with the baseline of a quiet night; not a worker of xdist, even where this test is run by one."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+        monkeypatch.delenv(name)
     return Judge(pytester)
 
 
