@@ -42,6 +42,7 @@ def check_fsdp2_against_ddp() -> float:
         worst = max(worst, float((gradient.full_tensor() - theirs.grad).abs().max()))
     for model in (sharded, replicated):
         torch.optim.SGD(model.parameters(), lr=0.1).step()
-    # Gradients are of order 1e-2, sums of N terms in fp32 (2^-24): the bound is a hundred times what that allows.
+    # Loose on purpose: gradients are of order 1e-2, and a wrong averaging factor is off by that much. The derived bound
+    # is in correctness_tests/test_gradients_match_ddp.py; here every harness must merely do the same honest work.
     assert worst < 1e-6, f"largest difference of a gradient between FSDP2 and DDP: {worst:g}"
     return worst

@@ -92,7 +92,7 @@ def buffers_left_after_dropping(repeats: int) -> int:
 
 
 def test_a_dropped_buffer_is_dead_at_once(ranks: Callable[[int], RankPool]) -> None:
-    """No reference of gloo's worker outlasts the program's own; without lending 1 to 20 in 100 did."""
+    """No reference of gloo's worker outlasts the program's own."""
     assert ranks(2).run(buffers_left_after_dropping, 100) == [0, 0]
 
 

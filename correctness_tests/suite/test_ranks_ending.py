@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -56,42 +55,52 @@ def survivors(pids: Iterable[int]) -> list[int]:
     return left
 
 
-@contextmanager
-def victim() -> Iterator[tuple[subprocess.Popen[str], list[int], Path]]:
-    """Run the program until it has said what it started: itself, the pids (server first), the folder."""
-    with subprocess.Popen(
-        [sys.executable, "-c", VICTIM], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            *pids, folder = process.stdout.readline().split()
-            yield process, [int(pid) for pid in pids], Path(folder)
-        finally:
+class Victim:
+    """The program, running: its process, the pids it has started (server, ranks, their children), its folder."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", VICTIM], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def wait_until_up(self) -> tuple[list[int], Path]:
+        """The pids and the folder, once the program has said them."""
+        assert self.process.stdout is not None
+        *pids, folder = self.process.stdout.readline().split()
+        return [int(pid) for pid in pids], Path(folder)
+
+
+@pytest.fixture(scope="module")
+def victims() -> Iterator[list[Victim]]:
+    """Two programs for two tests, started at once, since starting takes longest."""
+    running = [Victim(), Victim()]
+    yield running
+    for victim in running:
+        with victim.process as process:
             process.kill()
 
 
-def test_nothing_survives_a_killed_pytest() -> None:
+def test_nothing_survives_a_killed_pytest(victims: list[Victim]) -> None:
     """SIGKILL of the process that owns a pool ends the fork server, the ranks (even one that hangs in C and holds the
     interpreter), what they have started and the temporary folder."""
-    with victim() as (process, pids, folder):
-        assert len(pids) == 5
-        assert all(is_running(pid) for pid in pids)
-        process.kill()
-        process.wait()
-        assert survivors(pids) == []
+    pids, folder = victims[0].wait_until_up()
+    assert len(pids) == 5
+    assert all(is_running(pid) for pid in pids)
+    victims[0].process.kill()
+    victims[0].process.wait()
+    assert survivors(pids) == []
     assert not folder.exists()
 
 
-def test_ranks_die_with_their_server() -> None:
+def test_ranks_die_with_their_server(victims: list[Victim]) -> None:
     """SIGKILL of the fork server ends its ranks, even one that hangs in C and holds the interpreter; their owner is
     told so, and leaves no folder behind when it exits."""
-    with victim() as (process, pids, folder):
-        server, *ranks = pids[:3]
-        os.kill(server, signal.SIGKILL)
-        assert survivors(ranks) == []
-        _, errors = process.communicate(timeout=60)
-        assert re.search(r"rank \d of 2 died with its fork server", errors)
-        assert "the fork server ended with status -9" in errors
+    (server, *ranks), folder = victims[1].wait_until_up()
+    os.kill(server, signal.SIGKILL)
+    assert survivors(ranks[:2]) == []
+    _, errors = victims[1].process.communicate(timeout=60)
+    assert re.search(r"rank \d of 2 died with its fork server", errors)
+    assert "the fork server ended with status -9" in errors
     assert not folder.exists()
 
 

@@ -16,6 +16,7 @@ from fixtures.report.results import save_results
 
 pytestmark = pytest.mark.cpu
 
+ROOT = Path(__file__).resolve().parents[2]
 GPUS = PlatformRecord(device_type="cuda", backend="nccl", world_size=8, machine="test-gpu")
 NIGHT = Job(platform=GPUS, own_sd=0.005, shared_sd=0.005)
 CHECKS = "".join(
@@ -181,10 +182,10 @@ def test_benchmark_json_holds_the_ranks_step_times(judge: Judge) -> None:
         assert all(ratio["verdict"] == "PASS" for ratio in info["ratios"].values())
 
 
-def test_xdist_shows_the_workers_tables(judge: Judge) -> None:
+def test_xdist_shows_the_workers_tables(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under ``-n 2`` one worker judges the whole job, and the terminal shows its tables once."""
     save_results(judge.results, replace(NIGHT, seed=1).measurements())
-    judge.pytester.syspathinsert(Path(__file__).resolve().parents[2])
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     result = judge.pytester.runpytest_subprocess(
         *("-p", "fixtures.plugin", "-m", "gpu", "-n", "2", "--from-results", "stored", "--baselines", "accepted")
     )
@@ -192,14 +193,13 @@ def test_xdist_shows_the_workers_tables(judge: Judge) -> None:
     assert sum(line.endswith("PASS") for line in result.outlines) == 6
 
 
-def test_judging_needs_no_torch(judge: Judge, tmp_path: Path) -> None:
+def test_judging_needs_no_torch(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored JSON is judged without importing torch, so a laptop or a plain CI job can do it."""
     save_results(judge.results, NIGHT.measurements())
     judge.pytester.makeconftest(
         "import sys\ndef pytest_unconfigure(config): print('torch imported:', 'torch' in sys.modules)\n"
     )
-    root = Path(__file__).resolve().parents[2]
-    judge.pytester.syspathinsert(root)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     result = judge.pytester.runpytest_subprocess(
         *("-p", "fixtures.plugin", "-m", "gpu", "-s", "--from-results", "stored", "--baselines", "accepted")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,9 +163,9 @@ def test_the_documented_example_is_a_workload() -> None:
     """The example in Workload's docstring runs as it stands there."""
     from fixtures.workload_checks import check_workload
 
-    lines = (Workload.__doc__ or "").split("::\n\n")[1].split("\n\n    Every rank")[0]
+    example = inspect.cleandoc(Workload.__doc__ or "").split("::\n\n")[1].split("\n\nEvery rank")[0]
     scope = {"torch": torch, "Workload": Workload, "MyModel": LayeredModel}
-    exec("\n".join(line.removeprefix(" " * 8) for line in lines.splitlines()), scope)
+    exec(textwrap.dedent(example), scope)
     check_workload(scope["my_model"]())  # type: ignore[operator]
 
 
