@@ -38,7 +38,7 @@ ROWS = {
 TARGETS: tuple[tuple[str, str, str, float], ...] = (
     ("fresh ranks, cheaper than spawn", "spawn", "fresh", 9.0),
     ("warm pool, cheaper than spawn", "spawn", "our later", 18.0),
-    ("warm pool, no dearer than upstream's (10% noise)", "their later", "our later", 0.9),
+    ("warm pool, no dearer than upstream's", "their later", "our later", 1.0),
     ("closing, cheaper than upstream's", "their close", "our close", 20.0),
 )
 """What is claimed, dearer, cheaper, and how many times at least."""
