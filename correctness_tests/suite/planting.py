@@ -1,0 +1,138 @@
+"""Run the test that a fault names, with the fault planted and without it, and say what came of it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import hypothesis
+import pytest
+import torch.distributed as dist
+
+from correctness_tests.suite import faults
+from correctness_tests.suite.faults import Caught
+from fixtures.platforms import Platform
+from fixtures.ranks.failures import RanksFailedError
+from fixtures.ranks.pool import RankPool
+
+NAMED_TEST = re.compile(r"Must fail:\s+``((?:correctness_tests|perf_tests)/[\w/]+\.py::test_\w+)``")
+
+
+class Outcome(StrEnum):
+    """What became of a test: ``caught`` a fault, ``missed`` it, ``crashed`` instead, ``passed``, or ``false alarm``."""
+
+    CAUGHT = "caught"
+    MISSED = "missed"
+    CRASHED = "crashed"
+    PASSED = "passed"
+    FALSE_ALARM = "false alarm"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of the folder: its name, the test that must fail under it (a node id) and how."""
+
+    name: str
+    test: str
+    caught: Caught
+
+    @property
+    def rank_patch(self) -> str:
+        """What plants it on a rank."""
+        return f"{faults.__name__}.{self.name}:apply"
+
+
+def fault_names() -> list[str]:
+    """The modules of the folder, in alphabetical order."""
+    return sorted(m.name for m in pkgutil.iter_modules(faults.__path__) if not m.name.startswith("_"))
+
+
+def load_fault(name: str) -> Fault:
+    """Read a fault's docstring and ``CAUGHT``; AssertionError when either does not say what it must."""
+    module = importlib.import_module(f"{faults.__name__}.{name}")
+    named = NAMED_TEST.search(module.__doc__ or "")
+    assert named, f"{name}: its docstring has no 'Must fail: ``path::test``'"
+    caught = getattr(module, "CAUGHT", None)
+    assert isinstance(caught, Caught), f"{name}: it has no CAUGHT that says how its test fails"
+    return Fault(name, named[1], caught)
+
+
+def find_test(node_id: str) -> Callable[..., None]:
+    """Import the test function of a node id; AttributeError when it is gone."""
+    path, _, name = node_id.partition("::")
+    test: Callable[..., None] = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
+    return test
+
+
+def try_fault(fault: Fault) -> tuple[Outcome, str]:
+    """Run the fault's test with the fault planted; the outcome, and the text of what the test raised."""
+    failed, text = _run(fault, fault.rank_patch)
+    if failed is None:
+        return Outcome.MISSED, "its test passed"
+    found = re.search(fault.caught.message, text, re.DOTALL)
+    return (Outcome.CAUGHT if failed and found else Outcome.CRASHED), text
+
+
+def try_without(fault: Fault) -> tuple[Outcome, str]:
+    """Run the fault's test with nothing planted."""
+    failed, text = _run(fault, None)
+    return (Outcome.PASSED if failed is None else Outcome.FALSE_ALARM), text
+
+
+def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
+    """None if the test passed, True if a check of it failed, False if it broke; and what it raised."""
+    test, arguments = find_test(fault.test), dict(fault.caught.arguments)
+    try:
+        with _no_shrinking(), ExitStack() as pools:
+            if "ranks" in inspect.signature(test).parameters:
+                test(ranks=_patched_ranks(pools, rank_patch), **arguments)
+            else:
+                pool = pools.enter_context(RankPool(Platform.cpu(1), rank_patch=rank_patch))
+                pool.run(run_alone, fault.test, arguments)
+    except (AssertionError, pytest.fail.Exception) as error:
+        return True, str(error)
+    except RanksFailedError as error:
+        checked = re.match(r"raised (AssertionError|Failed)\b", error.failures[0].what)
+        return bool(checked), str(error)
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"
+    return None, ""
+
+
+def run_alone(test: str, arguments: Mapping[str, Any]) -> None:
+    """On a rank: leave its process group and run a test that plays its ranks itself."""
+    dist.destroy_process_group()
+    with _no_shrinking():
+        find_test(test)(**arguments)
+
+
+def _patched_ranks(pools: ExitStack, rank_patch: str | None) -> Callable[[int], RankPool]:
+    """The fixture ``ranks`` with a fault on every rank."""
+    kept: dict[int, RankPool] = {}
+
+    def ranks(world_size: int) -> RankPool:
+        if world_size not in kept or not kept[world_size].healthy:
+            kept[world_size] = pools.enter_context(RankPool(Platform.cpu(world_size), rank_patch=rank_patch))
+        return kept[world_size]
+
+    return ranks
+
+
+@contextmanager
+def _no_shrinking() -> Iterator[None]:
+    """Let hypothesis stop at the first example that fails, and forget it; a test's own settings keep this default."""
+    before = hypothesis.settings.get_current_profile_name()
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("faults", deadline=None, database=None, phases=phases)
+    hypothesis.settings.load_profile("faults")
+    try:
+        yield
+    finally:
+        hypothesis.settings.load_profile(before)
