@@ -14,10 +14,12 @@ from fixtures.errors import UsageError
 from fixtures.job import Job, JobFailedError
 from fixtures.measurements import Settings
 from fixtures.options import Options
+from perf_tests import test_reshard_knob
 
 pytestmark = pytest.mark.cpu
 
 PAIR = ("fsdp2", "ddp")
+KNOB = ("fsdp2-noreshard", "fsdp2")
 CHECKS = frozenset({(PAIR, "resident"), (PAIR, "peak")})
 FAULTS = "correctness_tests.suite.faults"
 
@@ -45,9 +47,9 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Options:
     return options
 
 
-def job(options: Options) -> Job:
+def job(options: Options, pair: tuple[str, str] = PAIR) -> Job:
     """The job of the two arms, silent."""
-    made = Job(options, arms=PAIR[::-1], selected=CHECKS, say=lambda line: None)
+    made = Job(options, arms=pair[::-1], selected=CHECKS, say=lambda line: None)
     made.prepare()
     return made
 
@@ -79,6 +81,13 @@ def test_ddp_without_bucket_views_is_ddps_slip(planted: Options) -> None:
     slipped = job(replace(planted, rank_patch=f"{FAULTS}.ddp_without_bucket_views:apply"))
     with pytest.raises(JobFailedError, match=r"IMPROVED .*/fsdp2:ddp/peak(.|\n)*ddp \+\d\d.*, fsdp2 unchanged"):
         slipped.check(PAIR, "peak")
+
+
+def test_ignored_reshard_knob_is_seen_in_the_gathers(planted: Options) -> None:
+    """A knob without effect moves a small model's peak by less than the tolerance; the number of gathers tells."""
+    slipped = job(replace(planted, rank_patch=f"{FAULTS}.ignored_reshard_knob:apply"), KNOB)
+    with pytest.raises(AssertionError, match=r"8 all-gathers a step without reshard, 8 with it"):
+        test_reshard_knob.test_no_reshard_saves_one_gather_a_block(slipped, KNOB)
 
 
 def test_unknown_fault_names_itself(planted: Options) -> None:

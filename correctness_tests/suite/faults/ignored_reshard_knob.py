@@ -1,0 +1,24 @@
+"""``reshard_after_forward=False`` has no effect: blocks are resharded all the same, and gathered once more.
+
+Must fail: perf_tests/test_reshard_knob.py::test_no_reshard_saves_one_gather_a_block, since on a small model the peak
+moves by less than the gate's tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from fixtures import strategies
+
+
+def apply() -> None:
+    """Plant the fault in this rank: every unit but the root, which is wrapped last, is resharded."""
+    original = strategies.fully_shard
+
+    def fully_shard(module: nn.Module, **options: Any) -> Any:
+        is_root = any(hasattr(child, "unshard") for child in module.modules() if child is not module)
+        return original(module, **(options if is_root else options | {"reshard_after_forward": True}))
+
+    strategies.fully_shard = fully_shard  # type: ignore[assignment]
