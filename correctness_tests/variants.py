@@ -232,13 +232,13 @@ def train_alone(name: str, world_size: int, steps: int) -> Truth:
     return truth
 
 
-def majorant(net: nn.Module, together: Sequence[Tensor]) -> float:
+def majorant(net: Net, together: Sequence[Tensor]) -> float:
     """The largest gradient of the same net with all weights and data positive: no partial sum can be larger.
 
     Every term of every sum in forward and backward is a product of weights and data, and ReLU passes at most what it
     gets, so dropping the signs bounds the terms and each sum of some of them.
     """
-    positive = Net(net.kind).double()  # type: ignore[arg-type]
+    positive = Net(net.kind).double()
     positive.load_state_dict({key: value.abs() for key, value in net.state_dict().items()})
     for batch in together:
         backward(positive, batch.abs())
