@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fixtures.gate.baselines import BaselineFile
 from fixtures.gate.comparisons import compare
-from fixtures.gate.proposals import propose
+from fixtures.gate.proposals import Asked, propose
 from fixtures.measurements import (
     GIB,
     Measurement,
@@ -105,6 +105,6 @@ class Job:
 def accepted(job: Job | None = None, reason: str = "the first night") -> BaselineFile:
     """The baseline that a job (default: quiet, nothing planted) becomes, times included."""
     compared = compare((job or Job()).measurements(), None, gate_times=True)
-    file = propose(compared, None, reason=reason).file
+    file = propose(compared, None, Asked(reason)).file
     assert file is not None
     return file

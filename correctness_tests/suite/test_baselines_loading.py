@@ -63,7 +63,7 @@ def test_good_file_loads(path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"format": 1,', '"format": 1', ["line 3 column 3", "broken JSON"]),
+        ('"format": 2,', '"format": 2', ["line 3 column 3", "broken JSON"]),
         ('"ratio": 0.166667', '"ratio": NaN', ["NaN is not a number"]),
         ('"ratio": 0.166667', '"ratio": -Infinity', ["-Infinity is not a number"]),
         ('"ratio": 0.166667', '"ratio": 1e999', ["1e999 is too large"]),

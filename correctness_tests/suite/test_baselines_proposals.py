@@ -8,7 +8,7 @@ from correctness_tests.suite.synthetic import ARMS, STACK, WORKLOAD, Figures, Jo
 from fixtures.errors import UsageError
 from fixtures.gate.baselines import MAX_HISTORY, BaselineFile
 from fixtures.gate.comparisons import RANK0_ONLY, compare
-from fixtures.gate.proposals import Proposal, propose
+from fixtures.gate.proposals import Asked, Proposal, propose
 from fixtures.measurements import PlatformRecord
 
 pytestmark = pytest.mark.cpu
@@ -22,7 +22,7 @@ def proposed(
     job: Job, old: BaselineFile | None = OLD, accept: frozenset[str] = frozenset(), times: bool = True
 ) -> Proposal:
     """What a job's comparisons would make of the old file."""
-    return propose(compare(job.measurements(), old, times), old, reason="torch 2.14.1", accept=accept)
+    return propose(compare(job.measurements(), old, times), old, Asked("torch 2.14.1", accept))
 
 
 def slipped(**slips: Figures) -> Job:
@@ -98,7 +98,7 @@ def test_two_pairs_are_refused(old: BaselineFile | None) -> None:
 def test_invalid_is_refused() -> None:
     """Launches that don't belong together never become a baseline."""
     launches = [m for m in Job().measurements() if (m.strategy, m.launch) != ("ddp", 3)]
-    proposal = propose(compare(launches, OLD, True), OLD, reason="x")
+    proposal = propose(compare(launches, OLD, True), OLD, Asked("x"))
     assert action(proposal, CASE).startswith("refused: INVALID: launch 3 of fsdp2 has no partner")
 
 
@@ -108,7 +108,7 @@ def test_csv_rows_are_refused() -> None:
         m.model_copy(update={"provenance": m.provenance.model_copy(update={"controls": {RANK0_ONLY: "a CSV"}})})
         for m in Job().measurements()
     ]
-    assert "read from a CSV" in action(propose(compare(launches, OLD, True), OLD, reason="x"), CASE)
+    assert "read from a CSV" in action(propose(compare(launches, OLD, True), OLD, Asked("x")), CASE)
 
 
 def test_ungated_times_are_skipped() -> None:
@@ -120,7 +120,7 @@ def test_ungated_times_are_skipped() -> None:
 def test_only_compared_cases_change() -> None:
     """Cases that were not compared stay as they were."""
     chosen = [c for c in compare(slipped().measurements(), OLD, True) if c.case.id == CASE]
-    file = propose(chosen, OLD, reason="x").file
+    file = propose(chosen, OLD, Asked("x")).file
     assert file is not None
     assert {k for k in OLD.entries if file.entries[k] != OLD.entries[k]} == {CASE}
 
@@ -162,7 +162,7 @@ def test_baseline_of_a_family_seeds_nothing() -> None:
 def test_reason_is_required(reason: str) -> None:
     """No reason, no baseline."""
     with pytest.raises(UsageError, match="--reason"):
-        propose(compare(Job().measurements(), OLD, True), OLD, reason=reason)
+        propose(compare(Job().measurements(), OLD, True), OLD, Asked(reason))
 
 
 def test_planted_fault_is_refused() -> None:
@@ -180,4 +180,4 @@ def test_unknown_name_is_refused() -> None:
 def test_unstorable_text_is_refused() -> None:
     """A reason beyond the bound is a UsageError naming the field."""
     with pytest.raises(UsageError, match="reason"):
-        propose(compare(Job().measurements(), None, True), None, reason="x" * 2000)
+        propose(compare(Job().measurements(), None, True), None, Asked("x" * 2000))

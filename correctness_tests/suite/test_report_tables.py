@@ -6,7 +6,7 @@ import pytest
 
 from correctness_tests.suite.synthetic import ARMS, WORKLOAD, Job, accepted
 from fixtures.gate.comparisons import compare
-from fixtures.gate.proposals import propose
+from fixtures.gate.proposals import Asked, propose
 from fixtures.report.tables import arms_table, proposal_notes, proposal_table, render, verdict_table, warnings
 
 pytestmark = pytest.mark.cpu
@@ -26,14 +26,14 @@ fsdp2-noreshard         6  2.000 GiB  10.00 GiB  280.0 ms   3.657
 
 GOLDEN_VERDICTS = """\
 gpt2-rehearsal: baseline from torch 2.13.0, running torch 2.13.0
-case                            ratio      interval   base   move verdict
----------------------------------------------------------------------------
-fsdp2:ddp/resident             0.1903 0.1903-0.1903 0.1667 +14.2% REGRESSED
-fsdp2-noreshard:fsdp2/resident 0.8757 0.8757-0.8757  1.000 -12.4% IMPROVED
-fsdp2-noreshard:fsdp2/peak      1.089   1.089-1.089  1.111  -2.0% PASS*
-fsdp2:ddp/peak                 0.4590 0.4590-0.4590 0.4500  +2.0% PASS*
-fsdp2-noreshard:fsdp2/step      1.176   1.176-1.176 0.8235 +42.9% not gated
-fsdp2:ddp/step                 0.4958 0.4958-0.4958 0.7083 -30.0% not gated
+case                            ratio      interval   base   move sees verdict
+--------------------------------------------------------------------------------
+fsdp2:ddp/resident             0.1903 0.1903-0.1903 0.1667 +14.2%  10% REGRESSED
+fsdp2-noreshard:fsdp2/resident 0.8757 0.8757-0.8757  1.000 -12.4%  10% IMPROVED
+fsdp2-noreshard:fsdp2/peak      1.089   1.089-1.089  1.111  -2.0%  10% PASS*
+fsdp2:ddp/peak                 0.4590 0.4590-0.4590 0.4500  +2.0%  10% PASS*
+fsdp2-noreshard:fsdp2/step      1.176   1.176-1.176 0.8235 +42.9%  10% not gated
+fsdp2:ddp/step                 0.4958 0.4958-0.4958 0.7083 -30.0%  10% not gated
 """
 
 
@@ -59,7 +59,7 @@ def test_tables_fit_80_columns(color: bool) -> None:
     """With the longest names and noisy figures no line is wider; what does not fit is folded, not cut."""
     long_name = "team/very-long-workload-name:v2[bold]" * 3
     launches = Job(own_sd=0.4, workload=WORKLOAD.model_copy(update={"name": long_name})).measurements()
-    proposal = propose(compare(launches, None, True), None, reason="x")
+    proposal = propose(compare(launches, None, True), None, Asked("x"))
     tables = [arms_table(launches), verdict_table(compare(launches, BASELINE, True)), proposal_table(proposal)]
     text = render(*tables, color=color)
     shown = [line for line in text.splitlines() if "\x1b" not in line]
@@ -97,7 +97,7 @@ def test_warnings_tell_the_drift_and_the_arm() -> None:
 
 def test_proposal_lists_refused_cases_first() -> None:
     """A refused case heads the table, and a note says why and how to accept it."""
-    proposal = propose(COMPARISONS, BASELINE, reason="x")
+    proposal = propose(COMPARISONS, BASELINE, Asked("x"))
     row = render(proposal_table(proposal)).splitlines()[3]
-    assert row.split() == ["fsdp2:ddp/resident", "0.1667", "0.1903", "+14.2%", "refused"]
+    assert row.split() == ["fsdp2:ddp/resident", "0.1667", "0.1903", "+14.2%", "refused", "REGRESSED"]
     assert "--accept gpt2-rehearsal/fsdp2:ddp/resident" in " ".join(proposal_notes(proposal))
