@@ -1,0 +1,101 @@
+"""A job stops when nothing that gates is undecided, goes on to its cap otherwise, and pays for each look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from correctness_tests.suite.synthetic import Job, accepted
+from fixtures import experiment
+from fixtures.experiment import Plan, run
+from fixtures.gate.comparisons import compare
+from fixtures.gate.sequential import confidence_of, is_look, may_stop, planned_looks, undecided
+from fixtures.gate.verdicts import Judgement, Verdict
+from fixtures.measurements import Measurement, Settings
+from fixtures.platforms import Platform
+
+pytestmark = pytest.mark.cpu
+
+SURE = Judgement(verdict=Verdict.PASS, reason="x", move=0.01, move_low=-0.02, move_high=0.04)
+UNSURE = Judgement(verdict=Verdict.PASS, reason="x", move=0.05, move_low=-0.02, move_high=0.12)
+
+
+@given(st.integers(3, 12), st.integers(0, 12))
+def test_looks_are_those_planned(minimum: int, more: int) -> None:
+    """However far a job goes, it looks exactly as often as its intervals were widened for."""
+    looks = [n for n in range(1, minimum + more + 1) if is_look(n, minimum, minimum + more)]
+    assert len(looks) == planned_looks(minimum, minimum + more)
+    assert (looks[0], looks[-1]) == (minimum, minimum + more)
+
+
+def test_errors_of_all_looks_add_up_to_five_percent() -> None:
+    """The confidence of each look leaves 5% for all of them together; one look has the plain 95%."""
+    assert [looks * (1 - confidence_of(looks)) for looks in (1, 2, 5)] == pytest.approx([0.05] * 3)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_noise_asks_for_more(verdict: Verdict) -> None:
+    """INCONCLUSIVE is undecided; a failure, a missing baseline and invalid samples are not made better by launches."""
+    assert undecided(Judgement(verdict=verdict, reason="x", move_low=0.0, move_high=0.0)) is (
+        verdict is Verdict.INCONCLUSIVE
+    )
+
+
+def test_pass_that_could_be_a_slip_is_undecided() -> None:
+    """A PASS whose interval reaches beyond the tolerance, on either side, asks for more launches."""
+    low = UNSURE.model_copy(update={"move_low": -0.12, "move_high": 0.0})
+    assert [undecided(judgement) for judgement in (SURE, UNSURE, low)] == [False, True, True]
+
+
+def test_job_stops_at_a_look_or_at_its_cap() -> None:
+    """Undecided: on to the cap. Decided: at the next look, never between two, never before the minimum."""
+    assert [may_stop(n, 6, 10, [SURE, UNSURE]) for n in (6, 7, 8, 9, 10)] == [False, False, False, False, True]
+    assert [may_stop(n, 6, 10, [SURE, SURE]) for n in (5, 6, 7, 8)] == [False, True, False, True]
+
+
+def launched(monkeypatch: pytest.MonkeyPatch, stop_at: int | None, **limits: int) -> list[Measurement]:
+    """What a job of three arms measures when its verdicts are decided after ``stop_at`` launches of each."""
+    drawn = iter(Job(launches=20).measurements())
+
+    def launch(plan: Plan, strategy: str, launch: int, order: int) -> Measurement:
+        return next(drawn).model_copy(update={"strategy": strategy, "launch": launch, "looks": plan.looks})
+
+    monkeypatch.setattr(experiment, "_launch", launch)
+    plan = Plan(Platform.cpu(4), "mlp", settings=Settings(), **limits)
+    return run(plan, lambda done: None, lambda line: None, lambda n, _: n == stop_at).measurements
+
+
+def test_job_launches_no_more_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided after 5 launches, a job of 3 to 9 ends there; every launch says how many looks were planned."""
+    made = launched(monkeypatch, 5, launches=3, max_launches=9)
+    assert (len(made), {m.looks for m in made}) == (15, {4})
+
+
+def test_job_ends_at_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never decided: the cap; without a cap: exactly as many launches as asked, with one look."""
+    assert len(launched(monkeypatch, None, launches=3, max_launches=6)) == 18
+    made = launched(monkeypatch, 3, launches=4)
+    assert (len(made), {m.looks for m in made}) == (12, {1})
+
+
+def test_stored_launches_are_judged_by_the_planned_looks() -> None:
+    """Measurements of a job with 3 looks have intervals of 98.3%, wider than one look's; pooled nights multiply."""
+    launches = Job(own_sd=0.02).measurements()
+    found = []
+    for looks, nights in ((1, 1), (3, 1), (3, 2)):
+        made = [m.model_copy(update={"looks": looks, "night": m.launch % nights}) for m in launches]
+        estimate = next(c for c in compare(made, accepted(), True) if c.case.metric == "step").estimate
+        assert estimate is not None
+        found.append((estimate.confidence, (estimate.high or 0) - (estimate.low or 0)))
+    assert [confidence for confidence, _ in found] == pytest.approx([0.95, 1 - 0.05 / 3, 1 - 0.05 / 9])
+    assert found[0][1] < found[1][1] < found[2][1]
+
+
+def test_pooled_nights_are_kept_apart_in_the_entry() -> None:
+    """An entry made of two nights keeps the ratios of each."""
+    job = replace(Job(own_sd=0.01), launches=4)
+    compared = compare([m.model_copy(update={"night": m.launch // 2}) for m in job.measurements()], None, True)
+    assert [len(night) for night in compared[0].nights] == [2, 2]
