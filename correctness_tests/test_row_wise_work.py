@@ -13,15 +13,15 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from correctness_tests.modules import rows_of_rank
-from correctness_tests.rows import Shape, full_parameters, sharded
+from correctness_tests.rows import Shape, full_parameters, playing_rank, sharded
 from fixtures.meters.collectives import CollectivesMeter
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 
 pytestmark = pytest.mark.cpu
 
-SHAPES: list[Shape] = [(5, 3), (8, 4), (1, 7), (13, 2)]
-"""Rows not a multiple of the ranks, a multiple, fewer, and more; the squares of a row add up without rounding."""
+SHAPES: list[Shape] = [(5, 3), (8, 4), (13, 2)]
+"""On four ranks: one has no row, a multiple, uneven; the squares of a row add up without rounding."""
 
 
 def row_norms(x: Tensor) -> Tensor:
@@ -40,6 +40,19 @@ ROW_WISE: dict[str, Callable[[Tensor], Tensor]] = {
     "quantized": lambda x: (x / (x.abs().amax(1, keepdim=True) / 127)).round(),
 }
 """Functions of a matrix, each row of the result from the same row of the argument."""
+
+
+FEW_ROWS: dict[str, Callable[[Tensor], Tensor]] = {
+    **ROW_WISE,
+    "top element": lambda x: x.topk(1, 1)[0],
+    "sorted": lambda x: x.sort(1)[0],
+    "layer norm": lambda x: nn.functional.layer_norm(x, x.shape[1:]),
+}
+"""Functions that are tried on fewer rows than ranks too."""
+
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+GATHERED = {"mean"} if TORCH >= (2, 14) else {"top element", "sorted", "layer norm"}
+"""Those for which DTensor gathers the tensor when it has fewer rows than there are ranks: another set by version."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,32 @@ def check_step(pool: RankPool) -> None:
 def test_row_wise_functions_move_nothing(ranks: Callable[[int], RankPool], function: str) -> None:
     """On four ranks the function of a shard is the rank's rows of the function of the whole, with 0 bytes sent."""
     check_row_wise(ranks(4), function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.xfail(
+                name in GATHERED,
+                raises=AssertionError,
+                reason=f"torch {torch.__version__}: DTensor's rule for this operator wants a row on every rank and "
+                "gathers the tensor otherwise; 2.13 did so for topk, sort and layer_norm, 2.14 does for mean",
+            ),
+        )
+        for name in FEW_ROWS
+    ],
+)
+def test_fewer_rows_than_ranks_move_nothing_either(function: str) -> None:
+    """A row-wise function of three rows over four ranks sends nothing, and its result stays cut by rows."""
+    with playing_rank(0, 4) as platform:
+        (parameter,) = sharded([(3, 7)], platform, 0)
+        with CollectivesMeter() as meter:
+            result = FEW_ROWS[function](parameter.detach())
+        assert isinstance(result, DTensor)
+        assert meter.events == [], f"{function} of (3, 7) over 4 ranks sent {meter.events}"
+        assert result.placements == (Shard(0),)
 
 
 def test_a_row_normalised_step_moves_nothing(ranks: Callable[[int], RankPool]) -> None:
