@@ -112,8 +112,6 @@ def test_command_line_reads_a_baseline(tmp_path: Path, capsys: pytest.CaptureFix
 def test_noisier_launches_move_both_figures() -> None:
     """More noise: more false alarms and a larger slip; more launches or more nights: a smaller slip."""
     base, noisier = simulate(NOISY, Design(), NIGHTS), simulate(Noise(0.07, 0.015), Design(), NIGHTS)
-    more = [
-        simulate(NOISY, replace(Design(), **change), NIGHTS) for change in ({"launches": 12}, {"baseline_nights": 20})
-    ]
+    more = [simulate(NOISY, design, NIGHTS) for design in (Design(launches=12), Design(baseline_nights=20))]
     assert noisier.false_alarms > base.false_alarms
     assert noisier.slip > base.slip > max(found.slip for found in more)
