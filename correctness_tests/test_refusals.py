@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,13 +17,6 @@ from correctness_tests.rows import playing_rank
 pytestmark = pytest.mark.cpu
 
 WORLD_SIZE = 4
-
-
-@pytest.fixture(autouse=True)
-def one_of_four() -> Iterator[None]:
-    """This process is rank 1 of 4."""
-    with playing_rank(1, WORLD_SIZE):
-        yield
 
 
 def mesh(*shape: int, named: bool = True) -> Any:
@@ -113,7 +106,8 @@ def check_refusal(case: str) -> None:
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refused_module_is_as_it_was(case: str) -> None:
     """What cannot be sharded raises an error that names the reason; parameters and classes stay as they were."""
-    check_refusal(case)
+    with playing_rank(1, WORLD_SIZE):
+        check_refusal(case)
 
 
 @pytest.mark.xfail(
@@ -123,11 +117,12 @@ def test_a_refused_module_is_as_it_was(case: str) -> None:
 )
 def test_a_module_refused_halfway_is_as_it_was() -> None:
     """A module whose last parameter is refused keeps the parameters before it whole."""
-    module = transposed_last()
-    before = {name: type(p) for name, p in module.named_parameters()}
-    with pytest.raises(NotImplementedError, match="non-contiguous"):
-        fully_shard(module, mesh=mesh())
-    assert {name: type(p) for name, p in module.named_parameters()} == before
+    with playing_rank(1, WORLD_SIZE):
+        module = transposed_last()
+        before = {name: type(p) for name, p in module.named_parameters()}
+        with pytest.raises(NotImplementedError, match="non-contiguous"):
+            fully_shard(module, mesh=mesh())
+        assert {name: type(p) for name, p in module.named_parameters()} == before
 
 
 @pytest.mark.xfail(
@@ -137,8 +132,9 @@ def test_a_module_refused_halfway_is_as_it_was() -> None:
 )
 def test_a_refused_module_can_be_corrected_and_sharded() -> None:
     """Once the refused parameter is corrected, the same module can be sharded."""
-    module = transposed_first()
-    with pytest.raises(NotImplementedError, match="non-contiguous"):
+    with playing_rank(1, WORLD_SIZE):
+        module = transposed_first()
+        with pytest.raises(NotImplementedError, match="non-contiguous"):
+            fully_shard(module, mesh=mesh())
+        module.weight = nn.Parameter(module.get_parameter("weight").detach().contiguous())
         fully_shard(module, mesh=mesh())
-    module.weight = nn.Parameter(module.get_parameter("weight").detach().contiguous())
-    fully_shard(module, mesh=mesh())

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import hypothesis
@@ -91,6 +93,8 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
     test, arguments = find_test(fault.test), dict(fault.caught.arguments)
     try:
         with _no_shrinking(), ExitStack() as pools:
+            if "tmp_path" in inspect.signature(test).parameters:
+                arguments["tmp_path"] = Path(pools.enter_context(TemporaryDirectory(prefix="shardgate-")))
             if "ranks" in inspect.signature(test).parameters:
                 test(ranks=_patched_ranks(pools, rank_patch), **arguments)
             else:

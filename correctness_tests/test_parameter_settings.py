@@ -83,7 +83,7 @@ def dtypes_after_step() -> dict[str, torch.dtype | None]:
     return {name: None if p.grad is None else p.grad.dtype for name, p in model.named_parameters()}
 
 
-def test_each_parameter_keeps_its_learning_rate_and_decay(ranks: Callable[[int], RankPool]) -> None:
+def test_each_parameter_keeps_its_own_rate_and_decay(ranks: Callable[[int], RankPool]) -> None:
     """Six parameter groups of one parameter each train as on the plain model, over three steps."""
     check_settings(ranks(2), Pair)
 
