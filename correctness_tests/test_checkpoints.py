@@ -53,6 +53,7 @@ def check_round_trip(ranks: Ranks, directory: Path, save_size: int, load_size: i
     assert plain.keys() < saved[0].keys(), "the checkpoint has no optimizer state"
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # a plain load is meant
 @pytest.mark.parametrize("load_size", [0, 1, 2, 8], ids=["plain", "1", "2", "8"])
 def test_what_four_ranks_saved_loads_anywhere(ranks: Ranks, tmp_path: Path, load_size: int) -> None:
     """Parameters and optimizer state come back bit for bit; at 8 ranks some have no row of some (pytorch#150862)."""

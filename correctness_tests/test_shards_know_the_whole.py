@@ -9,9 +9,18 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from torch import nn
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from correctness_tests.modules import Unit, UnitSpec, describe_rank, modules_around, shard_units, sharded_parameters
+from correctness_tests.modules import (
+    Unit,
+    UnitSpec,
+    describe_rank,
+    modules_around,
+    rows_of_rank,
+    shard_units,
+    sharded_parameters,
+)
 from correctness_tests.rows import playing_rank
 from correctness_tests.test_any_module_is_cut_by_rows import UNEVEN
 from fixtures.ranks.pool import RankPool
@@ -75,6 +84,22 @@ def test_a_shard_describes_the_whole_parameter(spec: UnitSpec) -> None:
             check_facts(spec, {name: facts_of(p) for name, p in parameters.items()}, rank, 8)
             assert {p.placements for p in parameters.values()} == {(Shard(0),)}
             assert {p.device_mesh for p in parameters.values()} == {mesh}
+
+
+@pytest.mark.parametrize("rank", range(6))
+def test_hybrid_shards_are_cut_along_one_mesh_dimension(rank: int) -> None:
+    """On a 2 x 3 mesh a rank holds the rows of its place among three, replicated over two, and says so."""
+    with playing_rank(rank, 6):
+        mesh, unit = init_device_mesh("cpu", (2, 3), mesh_dim_names=("replicate", "shard")), Unit(UNEVEN)
+        shard_units(unit, mesh)
+        parameters = sharded_parameters(unit)
+        check_facts(UNEVEN, {name: facts_of(p) for name, p in parameters.items()}, rank, 6)
+        for name, whole in Unit(UNEVEN).named_parameters():
+            where = describe_rank(rank, 6, name, whole.shape)
+            assert parameters[name].placements == (Replicate(), Shard(0)), f"{where}: {parameters[name].placements}"
+            expected = rows_of_rank(whole.detach(), rank % 3, 3)
+            held = parameters[name].to_local()
+            assert torch.equal(held, expected), f"{where}: holds {held.tolist()}, expected {expected.tolist()}"
 
 
 def test_a_shard_gathers_the_whole_parameter(ranks: Callable[[int], RankPool]) -> None:

@@ -124,6 +124,7 @@ def test_a_pass_is_the_plain_models(ranks: Callable[[int], RankPool], rows: str)
     check_pass(ranks(DATA * TENSOR), HIDDEN[rows])
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # a plain load is meant
 @pytest.mark.parametrize("rows", HIDDEN)
 def test_a_checkpoint_is_the_plain_models(ranks: Callable[[int], RankPool], tmp_path: Path, rows: str) -> None:
     """What the mesh saved loads into a plain model and into the mesh again, bit for bit, by the same names."""
