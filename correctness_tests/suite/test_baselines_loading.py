@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from correctness_tests.suite.synthetic import accepted
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import MAX_BYTES, BaselineFile, find_baseline, load_baseline, render
+from fixtures.gate.baselines import MAX_BYTES, BaselineFile, find_baseline, load_baseline, parse, render
+from fixtures.gate.cases import Case
 from fixtures.measurements import PlatformRecord
 
 pytestmark = pytest.mark.cpu
@@ -173,8 +174,50 @@ def test_any_edit_loads_or_is_refused(
     raw = (GOOD[:position] + text + GOOD[position + cut :]).encode("utf-8", "surrogatepass")
     path.write_bytes(raw)
     with contextlib.suppress(UsageError):
-        assert isinstance(load_baseline(path), BaselineFile)
+        assert_sound(load_baseline(path))
     assert path.read_bytes() == raw
+
+
+def places(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every place in a JSON tree."""
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+PLACES = places(json.loads(GOOD))[1:]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from([0, -1, 1e-9, 1e9]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(place=st.sampled_from(PLACES), value=VALUES, key=st.none() | st.sampled_from(["ratio", "format", "x"]))
+def test_any_value_anywhere_loads_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: tuple[str | int, ...], value: Any, key: str | None
+) -> None:
+    """Any JSON in place of any value, or beside it: a sound file or a UsageError, and the file as it was."""
+    tree = json.loads(GOOD)
+    spot = tree
+    for step in place[:-1]:
+        spot = spot[step]
+    spot[place[-1] if key is None or isinstance(spot, list) else key] = value
+    path = tmp_path_factory.getbasetemp() / NAME
+    path.write_text(raw := json.dumps(tree))
+    with contextlib.suppress(UsageError):
+        assert_sound(load_baseline(path))
+    assert path.read_text() == raw
+
+
+def assert_sound(file: BaselineFile) -> None:
+    """What loads can be gated by and written again: positive ratios in their intervals, and its own text loads."""
+    assert file.platform.key == "cpu-gloo-4"
+    for case_id, entry in file.entries.items():
+        assert Case.parse(case_id).id == case_id
+        for accepted_once in (entry, *entry.history):
+            assert 0 < (accepted_once.low or accepted_once.ratio) <= accepted_once.ratio < 1e9
+            assert accepted_once.ratio <= (accepted_once.high or accepted_once.ratio) < 1e9
+    assert render(parse(Path(NAME), render(file))) == render(file)
 
 
 def test_platform_finds_its_own_file(path: Path) -> None:
