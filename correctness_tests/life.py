@@ -71,7 +71,7 @@ class ShardedLife:
         self.fsdp: FSDPModule = self.net
         self.parameters = dict(self.net.named_parameters())
         self.optimizer = torch.optim.SGD(self.parameters.values(), lr=float(world_size))
-        self.saved: dict[str, Tensor] = {}
+        self.save()
 
     def backward(self, seed: int) -> None:
         """Forward and backward."""
@@ -140,9 +140,9 @@ class TwinLife:
         self.net = Net("plain").double()
         self.parameters = dict(self.net.named_parameters())
         self.optimizer = torch.optim.SGD(self.parameters.values(), lr=float(world_size))
-        self.saved: dict[str, Tensor] = {}
         self.synced = True
         self.pending: dict[str, Tensor] = {}
+        self.save()
 
     def backward(self, seed: int) -> None:
         """Add the mean over the ranks to the gradients, or to what is pending."""

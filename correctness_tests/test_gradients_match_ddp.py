@@ -99,8 +99,10 @@ def test_gpt2_gradients_are_ddps_within_rounding(ranks: Callable[[int], RankPool
 
 def test_ranks_have_data_of_their_own(ranks: Callable[[int], RankPool]) -> None:
     """The control: a rank's own gradients are not DDP's, so equality above proves that a reduction took place."""
-    for found in ranks(2).run(own_against_ddp, whole_number_mlp):
-        assert max(d.error for d in found) > 0
+    for rank, found in enumerate(ranks(2).run(own_against_ddp, whole_number_mlp)):
+        assert max(d.error for d in found) > 0, (
+            f"rank {rank} of 2: its own gradients are the mean: all ranks have its data"
+        )
 
 
 def test_whole_number_gradients_are_whole_and_small(ranks: Callable[[int], RankPool]) -> None:

@@ -92,14 +92,14 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
     """None if the test passed, True if a check of it failed, False if it broke; and what it raised."""
     test, arguments = find_test(fault.test), dict(fault.caught.arguments)
     try:
-        with _no_shrinking(), ExitStack() as pools:
+        with _no_shrinking(derandomize=rank_patch is not None), ExitStack() as pools:
             if "tmp_path" in inspect.signature(test).parameters:
                 arguments["tmp_path"] = Path(pools.enter_context(TemporaryDirectory(prefix="shardgate-")))
             if "ranks" in inspect.signature(test).parameters:
                 test(ranks=_patched_ranks(pools, rank_patch), **arguments)
             else:
                 pool = pools.enter_context(RankPool(Platform.cpu(1), rank_patch=rank_patch))
-                pool.run(run_alone, fault.test, arguments)
+                pool.run(run_alone, fault.test, arguments, rank_patch is not None)
     except (AssertionError, pytest.fail.Exception) as error:
         return True, str(error)
     except RanksFailedError as error:
@@ -110,10 +110,10 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
     return None, ""
 
 
-def run_alone(test: str, arguments: Mapping[str, Any]) -> None:
+def run_alone(test: str, arguments: Mapping[str, Any], planted: bool) -> None:
     """On a rank: leave its process group and run a test that plays its ranks itself."""
     dist.destroy_process_group()
-    with _no_shrinking():
+    with _no_shrinking(derandomize=planted):
         find_test(test)(**arguments)
 
 
@@ -130,11 +130,14 @@ def _patched_ranks(pools: ExitStack, rank_patch: str | None) -> Callable[[int], 
 
 
 @contextmanager
-def _no_shrinking() -> Iterator[None]:
-    """Let hypothesis stop at the first example that fails, and forget it; a test's own settings keep this default."""
+def _no_shrinking(derandomize: bool) -> Iterator[None]:
+    """Let hypothesis stop at the first example that fails, and forget it; a test's own settings keep these defaults.
+
+    Under a fault it tries the same examples every time, so that a fault is caught always or never.
+    """
     before = hypothesis.settings.get_current_profile_name()
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile("faults", deadline=None, database=None, phases=phases)
+    hypothesis.settings.register_profile("faults", deadline=None, database=None, phases=phases, derandomize=derandomize)
     hypothesis.settings.load_profile("faults")
     try:
         yield

@@ -1,0 +1,24 @@
+"""Loading a state dict does not reach the shards that later gathers read: the module goes on with its old weights.
+
+Must fail: ``correctness_tests/test_life_of_a_module.py::test_a_module_lives_like_its_twin``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from correctness_tests.suite.faults import Caught
+from correctness_tests.variants import Net
+
+CAUGHT = Caught(r"after load\(\): weights differ from the twin's")
+
+
+def apply() -> None:
+    """Plant the fault in this process."""
+
+    def load_state_dict(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        return None
+
+    Net.load_state_dict = load_state_dict  # type: ignore[assignment, method-assign]
