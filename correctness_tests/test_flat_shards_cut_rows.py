@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pytest
 import torch
@@ -148,10 +147,10 @@ def test_the_same_rows_norm_is_in_fsdp2s_shard(case: tuple[int, list[Shape]]) ->
     ]
     differ = [rank for rank in range(world_size) if not torch.equal(held[rank], after[rank])]
     assert len(differ) == 1, f"one element of row {row.row} changed the shards of ranks {differ} of {world_size}"
-    local = row.row - sum(shard.shape[0] for shard in held[: differ[0]])
-    assert torch.linalg.vector_norm(after[differ[0]][local]) == norm_of(
-        changed(shapes, row, row.ranks[1], world_size), row
-    )
+    shard, local = after[differ[0]], row.row - sum(shard.shape[0] for shard in held[: differ[0]])
+    assert 0 <= local < len(shard), f"row {row.row} is held by rank {differ[0]}, whose rows are others"
+    expected = norm_of(changed(shapes, row, row.ranks[1], world_size), row)
+    assert torch.linalg.vector_norm(shard[local]) == expected, f"rank {differ[0]} holds {shard[local].tolist()}"
 
 
 def test_pieces_of_a_severed_row_join_up() -> None:
@@ -159,5 +158,5 @@ def test_pieces_of_a_severed_row_join_up() -> None:
     shapes = [(5, 7), (7,), (3, 7), (3,)]
     row = unit(shapes).get_parameter("p0").detach()[4]
     first, second = (flat_shard(unit(shapes), rank, 2) for rank in (0, 1))
-    for one, two in pairwise((first, second)):
-        assert torch.equal(torch.cat([one[28:], two[:2]]), row)
+    joined = torch.cat([first[28:], second[:2]])
+    assert torch.equal(joined, row), f"ranks 0 and 1 hold {joined.tolist()} of row 4, {row.tolist()}"
