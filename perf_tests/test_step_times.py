@@ -27,7 +27,7 @@ def test_step_time_ratio(job: Job, pair: tuple[str, str], metric: str) -> None:
 
 @pytest.mark.benchmark(group="step time", timer=RANKS_CLOCK)
 @pytest.mark.parametrize("arm", ARMS)
-def test_every_step_was_timed_on_every_rank(job: Job, arm: str, benchmark: BenchmarkFixture) -> None:
+def test_step_time(job: Job, arm: str, benchmark: BenchmarkFixture) -> None:
     """Each launch has its timed steps from each rank; they are replayed into pytest-benchmark's tables and JSON."""
     launches = job.launches(arm)
     for launch in launches:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import UsageError
+from fixtures.gate.proposals import Asked
 from fixtures.job import Job, JobFailedError
 from fixtures.measurements import Settings
 from fixtures.options import Options
@@ -36,14 +37,14 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Options:
         settings=Settings(warmup_steps=1, timed_steps=1, inspected_steps=2),
         baselines=folder / "baselines",
         results=folder / "results",
-        from_results=None,
+        max_launches=3,
+        from_results=(),
         platform_key=None,
-        update_baselines=False,
-        reason="the clean job",
-        accept=frozenset(),
+        update=None,
+        dry_run=False,
         rank_patch=None,
     )
-    job(replace(options, update_baselines=True)).check(PAIR, "peak")
+    job(replace(options, update=Asked("the clean job", allow_dirty=True))).check(PAIR, "peak")
     return options
 
 

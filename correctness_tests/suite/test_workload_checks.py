@@ -120,3 +120,11 @@ def test_a_large_model_that_reads_values_is_left_to_the_ranks(monkeypatch: pytes
     """Code that meta cannot run is no error of the user's, and no reason for a slow check."""
     monkeypatch.setattr(workload_checks, "REAL_STEP_MAX_PARAMS", 0)
     check_workload(replace(GOOD, loss=lambda m, b: m(b[0]).mean() * b.sum().item()))
+
+
+def test_an_optimizer_of_other_parameters_is_refused() -> None:
+    """An optimizer that ignores the parameters it is given would train nothing once they are sharded."""
+    other = [torch.nn.Parameter(torch.ones(2))]
+    workload = replace(resolve_workload("mlp"), optimizer=lambda parameters: torch.optim.SGD(other, lr=0.1))
+    with pytest.raises(UsageError, match="does not hold the parameters that it was given"):
+        check_workload(workload)

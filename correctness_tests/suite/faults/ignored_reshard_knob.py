@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
+from torch.distributed.fsdp import fully_shard as original
 
 from fixtures import strategies
 
 
 def apply() -> None:
     """Plant the fault in this rank: every unit but the root, which is wrapped last, is resharded."""
-    original = strategies.fully_shard
 
     def fully_shard(module: nn.Module, **options: Any) -> Any:
         is_root = any(hasattr(child, "unshard") for child in module.modules() if child is not module)
         return original(module, **(options if is_root else options | {"reshard_after_forward": True}))
 
-    strategies.fully_shard = fully_shard  # type: ignore[assignment]
+    strategies.fully_shard = fully_shard  # type: ignore[attr-defined]
