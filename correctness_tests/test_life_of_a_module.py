@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from torch import Tensor
 
 from correctness_tests.life import FREEZABLE, TwinLife, begin, perform
+from fixtures.platforms import Platform
 from fixtures.ranks.pool import RankPool
 
 pytestmark = pytest.mark.cpu
@@ -121,6 +123,16 @@ def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
     examples = max(10, settings().max_examples // 5)
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     live(ranks, settings(max_examples=examples, stateful_step_count=20, suppress_health_check=checks))
+
+
+def test_shrinking_works_across_ranks() -> None:
+    """A module whose loads are lost is reduced, through failing lives on real ranks, to a move and a load."""
+    patch = "correctness_tests.suite.faults.state_dict_of_stale_weights:apply"
+    with RankPool(Platform.cpu(WORLD), rank_patch=patch) as pool, pytest.raises(AssertionError) as failed:
+        live(lambda world_size: pool, settings(max_examples=30, stateful_step_count=4, derandomize=True, database=None))
+    program = "\n".join(getattr(failed.value, "__notes__", []))
+    calls = re.findall(r"state\.(\w+)\(", program)
+    assert calls == ["begin", "train_and_step", "load", "teardown"], f"not the shortest life: {program}"
 
 
 @pytest.mark.xfail(

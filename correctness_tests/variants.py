@@ -112,6 +112,7 @@ VARIANTS: dict[str, Variant] = {
     "accumulation, last micro-batch synced": Variant(micro_batches=3, sync="last"),
     "divide factor": Variant(divide_by=2.0),
     "hsdp": Variant(replicas=2),
+    "hsdp, divide factor": Variant(replicas=2, divide_by=2.0),
     "hsdp, no reshard": Variant(replicas=2, reshard=False),
     "hsdp, last micro-batch synced": Variant(replicas=2, micro_batches=3, sync="last"),
     "hsdp, last micro-batch all-reduced": Variant(replicas=2, micro_batches=3, sync="all-reduce last"),
