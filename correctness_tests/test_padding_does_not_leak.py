@@ -103,7 +103,7 @@ def check_padding(pool: RankPool) -> None:
 @pytest.mark.xfail(
     raises=RuntimeError,
     reason="DTensor takes the local minimum or maximum of a shard of no rows, which torch refuses: one rank raises and "
-    "the others wait for it in the reduction",
+    "the others wait for it in the reduction (the refusal: pytorch/pytorch#71629)",
 )
 def test_a_shard_without_rows_has_no_say_in_the_minimum() -> None:
     """The rank that holds no row of a parameter can take part in its minimum and maximum over all rows."""
