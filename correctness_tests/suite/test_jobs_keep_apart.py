@@ -19,7 +19,7 @@ def everyone() -> list[int]:
     """On a rank: the process ids of all ranks of its group."""
     pids = torch.empty(dist.get_world_size(), dtype=torch.int64)
     dist.all_gather_into_tensor(pids, torch.tensor([os.getpid()]))
-    return pids.tolist()  # type: ignore[no-any-return]
+    return pids.tolist()
 
 
 def test_two_pools_at_once_have_ranks_of_their_own(
