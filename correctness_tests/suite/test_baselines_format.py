@@ -109,6 +109,23 @@ def test_uncommitted_changes_are_refused_unless_meant() -> None:
     assert meant.entries[CASE].provenance.dirty is True
 
 
+def test_code_that_changed_meanwhile_is_refused() -> None:
+    """Launches of one night at two commits are judged and never accepted; two nights at a commit each are."""
+    launches = [
+        m.model_copy(
+            update={"provenance": m.provenance.model_copy(update={"commit": "abc" if m.launch < 3 else "def"})}
+        )
+        for m in Job().measurements()
+    ]
+    nights = [m.model_copy(update={"night": m.launch // 3}) for m in launches]
+    actions = []
+    for made in (launches, nights):
+        rows = propose(compare(made, OLD, False), OLD, Asked("x")).rows
+        actions.append(next((row.action, row.note) for row in rows if row.case_id == CASE))
+    assert actions[0] == ("refused", "the code changed while it was measured: commits abc / def")
+    assert actions[1][0] == "updated"
+
+
 def test_other_platforms_are_shown_and_never_judge(tmp_path: Path) -> None:
     """Where this platform has nothing, another's ratio stands beside NO_BASELINE; a broken file is passed over."""
     for world in (8, 16):

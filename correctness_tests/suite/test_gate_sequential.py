@@ -61,7 +61,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, stop_at: int | None, **limits: int
     drawn = iter(Job(launches=20).measurements())
 
     def launch(plan: Plan, strategy: str, launch: int, order: int) -> Measurement:
-        return next(drawn).model_copy(update={"strategy": strategy, "launch": launch, "looks": plan.looks})
+        return next(drawn).model_copy(update={"strategy": strategy, "launch": launch})
 
     monkeypatch.setattr(experiment, "_launch", launch)
     plan = Plan(Platform.cpu(4), "mlp", settings=Settings(), **limits)
