@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cpu
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("pairs", [3, 6, 12])
+@pytest.mark.parametrize("pairs", [3, 12])
 def test_interval_covers_as_often_as_it_says(noise: str, pairs: int) -> None:
     """Over 1000 nights the 95% interval holds the truth 92.5 to 97.5 times in 100, for normal and heavy-tailed noise.
 
@@ -43,5 +43,5 @@ def test_killed_update_leaves_a_whole_file(tmp_path: Path) -> None:
 
 
 def test_many_stored_cases_are_judged(tmp_path: Path) -> None:
-    """60 stored cases of 10 workloads are each judged, and none is lost."""
-    assert judge_stored(tmp_path, 60)[0] == 60
+    """30 stored cases of 5 workloads are each judged, and none is lost."""
+    assert judge_stored(tmp_path, 30)[0] == 30

@@ -19,7 +19,7 @@ from fixtures.gate.verdicts import TIME, Verdict, judge
 
 pytestmark = pytest.mark.cpu
 
-NIGHTS = 60_000
+NIGHTS = 40_000
 
 
 def test_quiet_and_noisy_figures_hold() -> None:

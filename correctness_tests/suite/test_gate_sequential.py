@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, stop_at: int | None, **limits: int
         return next(drawn).model_copy(update={"strategy": strategy, "launch": launch})
 
     monkeypatch.setattr(experiment, "_launch", launch)
+    monkeypatch.setattr(experiment, "machine_lock", lambda on_wait: nullcontext())  # nothing is measured
     plan = Plan(Platform.cpu(4), "mlp", settings=Settings(), **limits)
     return run(plan, lambda done: None, lambda line: None, lambda n, _: n == stop_at).measurements
 
