@@ -17,7 +17,7 @@ from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 from fixtures.strategies import build_model
 from fixtures.training import SEED, Arm, Trainer
-from fixtures.workloads import Workload, adamw, resolve_workload
+from fixtures.workloads import Workload, adamw, resolve_workload, unit_shapes
 
 UNEVEN = f"{__name__}:uneven"
 """A workload no dimension of which N = 2 or 4 divides."""
@@ -102,8 +102,6 @@ def uneven() -> Workload:
 def _shapes(workload: Workload) -> tuple[list[list[Shape]], list[Shape], int]:
     """Shapes of each block's parameters, of those left to the root, and the bytes of the model's buffers."""
     model = build_model(workload, SEED)
-    blocks = [list(block.parameters()) for block in workload.blocks(model)]
-    in_blocks = {id(parameter) for block in blocks for parameter in block}
-    root = [parameter for parameter in model.parameters() if id(parameter) not in in_blocks]
-    shapes: list[list[Shape]] = [[tuple(parameter.shape) for parameter in unit] for unit in [*blocks, root]]
-    return [*shapes[:-1]], shapes[-1], sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())
+    blocks, root = unit_shapes(workload, model)
+    buffers = sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())
+    return [[*block] for block in blocks], [*root], buffers

@@ -18,7 +18,7 @@ GPUS = PlatformRecord(device_type="cuda", backend="nccl", world_size=8, machine=
 NIGHT = Job(platform=GPUS, own_sd=0.005, shared_sd=0.005)
 CHECKS = "".join(
     f"from perf_tests.{module} import *\n"
-    for module in ("test_memory_ratios", "test_step_times", "test_collectives_repeat")
+    for module in ("test_memory_ratios", "test_step_times", "test_collectives", "test_no_growth")
 )
 
 

@@ -17,6 +17,7 @@ from fixtures.gate.comparisons import compare
 from fixtures.gate.proposals import Asked, propose
 from fixtures.measurements import (
     GIB,
+    CollectiveTally,
     Measurement,
     PlatformRecord,
     Provenance,
@@ -79,12 +80,17 @@ class Job:
         return made
 
     def _launch(self, strategy: str, figures: Figures, step_ms: float, launch: int, order: int) -> Measurement:
+        kind, count = {"ddp": ("all-reduce", 1), "fsdp2": ("all-gather", 9)}.get(strategy, ("all-gather", 5))
+        collectives = [CollectiveTally(kind=kind, dtype="bfloat16", count=count, bytes=1000)]
         ranks = [
             RankSamples(
                 rank=rank,
                 step_ms=[step_ms] * self.settings.timed_steps,
                 resident_bytes=figures.resident,
                 peak_bytes=figures.peak,
+                resident_by_step=[figures.resident] * self.settings.inspected_steps,
+                collectives=collectives,
+                messages="0123456789abcdef",
             )
             for rank in range(self.platform.world_size)
         ]
