@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from typing import Any
 
@@ -158,6 +159,37 @@ def leave_the_group() -> None:
 def start_a_child() -> int:
     """A process that the rank starts and forgets; returns its pid."""
     return subprocess.Popen(["sleep", str(FOREVER_S)], stdout=subprocess.DEVNULL).pid
+
+
+DAEMON = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.write(1, str(os.getpid()).encode())
+os.close(1)
+time.sleep(600)
+"""
+"""A program that leaves its parent, its session and its process group, as daemons do, and says its pid."""
+
+
+def start_daemons() -> tuple[int, int]:
+    """Two processes that leave the rank's process group: a child in a session of its own, and a daemon; their pids."""
+    child = subprocess.Popen(["sleep", str(FOREVER_S)], stdout=subprocess.DEVNULL, start_new_session=True)
+    said = subprocess.run([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, check=True).stdout
+    return child.pid, int(said)
+
+
+def stop_under_the_memory_meter(culprit: int) -> None:
+    """One rank stops (SIGSTOP); the others wait for it in a collective that the memory meter waits for."""
+    from fixtures.meters.memory import memory_meter
+
+    with memory_meter(current().platform).watch():
+        if dist.get_rank() == culprit:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        dist.all_reduce(torch.ones(1))
 
 
 def listening_addresses() -> list[str]:

@@ -46,13 +46,18 @@ def is_running(pid: int) -> bool:
 
 def survivors(pids: Iterable[int]) -> list[int]:
     """Those of the processes that still run after a fair wait; returns as soon as none does."""
-    left = list(pids)
+    pids = list(pids)
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+    return [pid for pid in pids if is_running(pid)]
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Whether it holds after a fair wait; returns as soon as it does."""
     for _ in range(200):
-        left = [pid for pid in left if is_running(pid)]
-        if not left:
-            break
+        if holds():
+            return True
         time.sleep(0.05)
-    return left
+    return holds()
 
 
 class Victim:
@@ -93,11 +98,12 @@ def test_nothing_survives_a_killed_pytest(victims: list[Victim]) -> None:
 
 
 def test_ranks_die_with_their_server(victims: list[Victim]) -> None:
-    """SIGKILL of the fork server ends its ranks, even one that hangs in C and holds the interpreter; their owner is
-    told so, and leaves no folder behind when it exits."""
-    (server, *ranks), folder = victims[1].wait_until_up()
+    """SIGKILL of the fork server ends its ranks, even one that hangs in C and holds the interpreter, and what they have
+    started; their owner is told so, and leaves no folder behind when it exits."""
+    (server, *ranks_and_children), folder = victims[1].wait_until_up()
+    assert len(ranks_and_children) == 4
     os.kill(server, signal.SIGKILL)
-    assert survivors(ranks[:2]) == []
+    assert survivors(ranks_and_children) == []
     _, errors = victims[1].process.communicate(timeout=60)
     assert re.search(r"rank \d of 2 died with its fork server", errors)
     assert "the fork server ended with status -9" in errors

@@ -1,0 +1,128 @@
+"""Whatever a rank has started ends with it, wherever it went; and a fork server ends with the pytest that wants it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Pipe
+from pathlib import Path
+
+import psutil
+import pytest
+
+from correctness_tests.suite import rank_jobs
+from correctness_tests.suite.test_ranks_ending import ROOT, is_running, survivors, wait_until
+from fixtures.platforms import Platform
+from fixtures.ranks import RankPool
+from fixtures.ranks.launcher import RankProcess
+from fixtures.ranks.server import PID
+
+pytestmark = pytest.mark.cpu
+
+PRESTARTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fixtures.ranks import prestart
+launcher = prestart()
+print(launcher.process.pid, launcher.folder, flush=True)
+sys.stdin.read()
+"""
+"""A program that starts a fork server, for which ``torch`` is what lies in a folder, and says its pid and folder."""
+
+SLOW_TORCH = """
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+parent = os.getppid()
+(here / "imports").touch()
+while os.getppid() == parent:
+    time.sleep(0.01)
+try:
+    import torch.more
+except BaseException:
+    pass
+(here / "goes on").touch()
+"""
+"""A torch that is still being imported when the importer's parent dies, and then imports more."""
+
+
+@pytest.fixture
+def bystander() -> Iterator[int]:
+    """The pid of a process in a session and a group of its own."""
+    with subprocess.Popen(["sleep", str(rank_jobs.FOREVER_S)], start_new_session=True) as process:
+        yield process.pid
+        process.kill()
+
+
+def lose_server(pid: int, session: int) -> bool:
+    """Have pytest's side see the end of a fork server that has forked this rank; whether the rank is then alive."""
+    ours, theirs = Pipe()
+    status_r, status_w = os.pipe()
+    os.write(status_w, PID.pack(pid))
+    os.close(status_w)
+    rank = RankProcess(0, session, ours, status_r)
+    with theirs:
+        alive = rank.alive()
+        rank.bury(0)
+    return alive
+
+
+def test_closed_pool_ends_daemons() -> None:
+    """When a pool is closed, processes that have left its ranks' sessions and groups are gone too, daemons included."""
+    with RankPool(Platform.cpu(1)) as pool:
+        (daemons,) = pool.run(rank_jobs.start_daemons)
+        assert all(is_running(pid) for pid in daemons)
+        assert all(os.getsid(pid) != os.getsid(pool.pids[0]) for pid in daemons)
+    assert survivors(daemons) == []
+
+
+def test_dead_rank_takes_along_its_own_daemons(ranks: Callable[[int], RankPool]) -> None:
+    """When a rank dies by itself its daemons die with it, and those of a living rank live on, until it dies."""
+    pool = ranks(2)
+    dying, living = pool.run(rank_jobs.start_daemons)
+    os.kill(pool.pids[0], signal.SIGKILL)
+    assert survivors(dying) == []
+    assert all(is_running(pid) for pid in living)
+    pool.close()
+    assert survivors(living) == []
+
+
+def test_server_waits_for_orphans(ranks: Callable[[int], RankPool]) -> None:
+    """What the fork server has killed in a dead rank's place leaves no zombie behind."""
+    pool = ranks(2)
+    daemons = pool.run(rank_jobs.start_daemons)
+    pool.close()
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pair in daemons for pid in pair))
+
+
+def test_lost_server_ends_the_groups_of_its_ranks(bystander: int) -> None:
+    """When the fork server is gone, pytest's side kills a rank's group in its place."""
+    assert not lose_server(bystander, session=bystander)
+    assert survivors([bystander]) == []
+
+
+def test_lost_server_spares_strangers(bystander: int) -> None:
+    """A process that has taken over a dead rank's pid is in another session, and is left alone."""
+    assert not lose_server(bystander, session=os.getpid())
+    assert is_running(bystander)
+
+
+def test_server_notices_during_its_preload_that_it_is_alone(tmp_path: Path) -> None:
+    """When pytest dies while the fork server still imports, the server goes no further than the next import, even if
+    that is guarded against every exception, and removes its folder."""
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text(SLOW_TORCH)
+    command = [sys.executable, "-c", PRESTARTER, str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as pytest_stand_in:
+        assert pytest_stand_in.stdout is not None
+        pid, folder = pytest_stand_in.stdout.readline().split()
+        assert wait_until((torch / "imports").exists)
+        pytest_stand_in.kill()
+    assert survivors([int(pid)]) == []
+    assert not (torch / "goes on").exists()
+    assert not Path(folder).exists()
