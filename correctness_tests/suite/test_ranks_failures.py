@@ -36,7 +36,10 @@ def fail(pool: RankPool, job: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     cause = info.value.failures[0]
     assert message.startswith(f"rank {cause.rank} of 2 {cause.what}, ")
     assert f" s after correctness_tests.suite.rank_jobs:{job.__name__} began on cpu-gloo-2." in message
-    assert re.search(r"^next: .*pytest \S*test_ranks_failures\.py::\w+", message.splitlines()[-1])
+    assert re.search(
+        r"^run this test alone: (TORCH_DISTRIBUTED_DEBUG=DETAIL )?pytest \S*test_ranks_failures\.py::\w+",
+        message.splitlines()[-1],
+    )
     assert not pool.healthy
     return cause, message
 
@@ -115,6 +118,17 @@ def test_stopped_rank_is_said_to_be_silent(ranks: Ranks) -> None:
     """A rank that can't show its stack is said to have been asked, and is killed."""
     cause, _ = fail(ranks(2), rank_jobs.stop_itself, 0, deadline_s=0.5)
     assert "did not answer the request for its stack" in cause.what
+
+
+def test_stopped_rank_is_blamed_under_the_memory_meter(ranks: Ranks) -> None:
+    """A meter that waits for a collective in the program's place hides neither the victim nor who is to blame."""
+    cause, message = fail(ranks(2), rank_jobs.stop_under_the_memory_meter, 1, deadline_s=1.0)
+    assert cause.rank == 1
+    assert "did not answer the request for its stack" in cause.what
+    assert re.search(
+        r"^rank 0 missed the deadline .* in all_reduce .*, called by stop_under_the", message, re.MULTILINE
+    )
+    assert re.search(r"^  finish \(fixtures/meters/lending\.py:\d+\)$", message, re.MULTILINE)
 
 
 def test_result_that_cannot_be_pickled(ranks: Ranks) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import fixtures
 from fixtures.ranks import FailureKind, RankFailure, RanksFailedError
 from fixtures.ranks.failures import CONSEQUENCE_S, order_failures
 from fixtures.ranks.stacks import Stack, parse_stack
 
 pytestmark = pytest.mark.cpu
 
+FIXTURES = Path(fixtures.__file__).parent
+
 LOST = "raised RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:21188"
+ALSO_LOST = "raised RuntimeError: [gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:9: Connection reset by peer"
 
 DUMP = """\
 Thread 0x00007f212f7c06c0 (most recent call first):
@@ -67,6 +73,51 @@ def test_rank_outside_a_collective_is_blamed_for_the_deadline() -> None:
     assert order_failures([waiting, stuck])[0] is stuck
 
 
+def test_silent_rank_is_blamed_first() -> None:
+    """Of the ranks that missed the deadline, one that did not answer comes before one that waits for its peers, and
+    before one that is not known to wait: what hangs can answer, what is stopped can't."""
+    waiting = failed(0, FailureKind.DEADLINE, "missed", 1.0, waits_for_peers=True)
+    elsewhere = failed(1, FailureKind.DEADLINE, "missed", 1.0)
+    silent = failed(2, FailureKind.DEADLINE, "missed", 1.0, silent=True)
+    assert order_failures([waiting, elsewhere, silent]) == (silent, elsewhere, waiting)
+
+
+def frame(file: str, function: str) -> str:
+    """A line of a dump."""
+    return f'  File "{file}", line 7 in {function}\n'
+
+
+COLLECTIVE = frame("/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", "all_reduce")
+PROGRAM = frame("/repo/test_mine.py", "train")
+METER = (
+    frame(f"{FIXTURES}/meters/lending.py", "finish")
+    + frame("/venv/lib/python3.11/site-packages/torch/utils/_pytree.py", "tree_map")
+    + frame(f"{FIXTURES}/meters/lending.py", "lend_to_collective")
+    + frame(f"{FIXTURES}/meters/storages.py", "__torch_dispatch__")
+    + frame("/venv/lib/python3.11/site-packages/torch/_compile.py", "inner")
+)
+
+
+def test_meters_are_looked_past() -> None:
+    """A rank that runs under a meter waits for its peers where it would without, and only there."""
+    waiting, computing = parse_stack(METER + COLLECTIVE + PROGRAM), parse_stack(METER + PROGRAM)
+    assert waiting.waits_for_peers
+    assert (
+        waiting.place == "all_reduce (torch/distributed/distributed_c10d.py:7), called by train (/repo/test_mine.py:7)"
+    )
+    assert not computing.waits_for_peers
+    assert computing.place == "train (/repo/test_mine.py:7)"
+    assert len(computing.frames) == 6
+
+
+def test_only_meters_are_looked_past() -> None:
+    """Frames of torch that a meter would be called through count when there is no meter."""
+    helper = frame("/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py", "checkpoint")
+    stack = parse_stack(helper + COLLECTIVE + PROGRAM)
+    assert not stack.waits_for_peers
+    assert stack.place.startswith("checkpoint (torch/utils/checkpoint.py:7)")
+
+
 def test_stack_is_the_main_threads() -> None:
     """Of a dump, only the main thread counts; its place names the innermost frame and the caller outside torch."""
     stack = parse_stack(DUMP)
@@ -108,5 +159,80 @@ end of the output of rank 1:
   Fatal Python error
   in step
 
-next: pytest 'correctness_tests/test_x.py::test_step[a b]'"""
+run this test alone: pytest 'correctness_tests/test_x.py::test_step[a b]'"""
     )
+
+
+def test_message_says_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole message of a killed rank among eight: gloo's long text once, equal lines, stacks and outputs merged."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    place, stack = parse_stack(DUMP).place, str(parse_stack(DUMP))
+    error = RanksFailedError(
+        [
+            failed(2, FailureKind.EXCEPTION, ALSO_LOST, 0.03),
+            failed(0, FailureKind.EXCEPTION, LOST, 0.02),
+            failed(1, FailureKind.SIGNAL, "was killed by SIGKILL", 0.01, output="begins"),
+            failed(7, FailureKind.SIGNAL, "was killed by SIGKILL", 0.01, output="begins"),
+        ],
+        world_size=8,
+        platform="cpu-gloo-8",
+        job="suite.jobs:step",
+        others={3: f"was alive in {place}", 5: f"was alive in {place}", 4: "finished after 0.01 s"},
+        stacks={3: stack, 4: "", 5: stack},
+    )
+    assert str(error) == (
+        """\
+rank 1 of 8 was killed by SIGKILL, 0.01 s after suite.jobs:step began on cpu-gloo-8.
+
+rank 0 raised RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:21188, after 0.02 s \
+(a consequence: it lost its peer)
+rank 2 raised RuntimeError like rank 0, after 0.03 s (a consequence: it lost its peer)
+ranks 3, 5 were alive in all_reduce (torch/distributed/distributed_c10d.py:3252), called by train \
+(/repo/test_mine.py:32)
+rank 4 finished after 0.01 s
+rank 7 was killed by SIGKILL, after 0.01 s
+
+stack of ranks 3, 5, innermost first:
+  all_reduce (torch/distributed/distributed_c10d.py:3252)
+  wrapper (torch/distributed/c10d_logger.py:83)
+  train (/repo/test_mine.py:32)
+
+end of the output of ranks 1, 7:
+  begins
+
+if nothing here kills ranks, the kernel's out-of-memory killer may have: dmesg | tail
+run it again"""
+    )
+
+
+def test_different_errors_are_all_told() -> None:
+    """Errors of one type whose texts differ are not taken for the same; equal ones name the rank that has the text."""
+    texts = ["raised ValueError: shard 1", "raised ValueError: shard 2", "raised ValueError: shard 1"]
+    failures = [failed(rank, FailureKind.EXCEPTION, text, float(rank)) for rank, text in enumerate(texts)]
+    message = str(RanksFailedError(failures, world_size=3, platform="cpu-gloo-3", job="suite.jobs:step"))
+    assert (
+        "rank 1 raised ValueError: shard 2, after 1.00 s\nrank 2 raised ValueError like rank 0, after 2.00 s" in message
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "expected"),
+    [
+        (
+            FailureKind.DEADLINE,
+            "missed the deadline",
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL names ranks whose collectives differ\n"
+            "run this test alone: TORCH_DISTRIBUTED_DEBUG=DETAIL pytest t.py::t",
+        ),
+        (
+            FailureKind.SKIPPED,
+            "skipped alone (why)",
+            "make the condition the same on every rank of cpu-gloo-2\nrun this test alone: pytest t.py::t",
+        ),
+    ],
+)
+def test_last_line_can_be_run(kind: FailureKind, what: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message ends in the command for what failed, after what else there is to know."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "t.py::t (call)")
+    error = RanksFailedError([failed(0, kind, what, 1.0)], world_size=2, platform="cpu-gloo-2", job="suite.jobs:step")
+    assert str(error).endswith(f"\n\n{expected}")
