@@ -30,6 +30,8 @@ from fixtures.ranks import RankPool
 
 pool = RankPool(Platform.cpu(2))
 children = pool.run(rank_jobs.start_a_child)
+if "daemons" in sys.argv:
+    children += [pid for pids in pool.run(rank_jobs.start_daemons) for pid in pids]
 print(pool._launcher.process.pid, *pool.pids, *children, pool._launcher.folder, flush=True)
 pool.run(rank_jobs.hang_in_c, 0, deadline_s=rank_jobs.FOREVER_S)
 """
@@ -63,10 +65,9 @@ def wait_until(holds: Callable[[], bool]) -> bool:
 class Victim:
     """The program, running: its process, the pids it has started (server, ranks, their children), its folder."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", VICTIM], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-c", VICTIM, *arguments]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_until_up(self) -> tuple[list[int], Path]:
         """The pids and the folder, once the program has said them."""
@@ -78,7 +79,7 @@ class Victim:
 @pytest.fixture(scope="module")
 def victims() -> Iterator[list[Victim]]:
     """Two programs for two tests, started at once, since starting takes longest."""
-    running = [Victim(), Victim()]
+    running = [Victim("daemons"), Victim()]
     yield running
     for victim in running:
         with victim.process as process:
@@ -87,9 +88,9 @@ def victims() -> Iterator[list[Victim]]:
 
 def test_nothing_survives_a_killed_pytest(victims: list[Victim]) -> None:
     """SIGKILL of the process that owns a pool ends the fork server, the ranks (even one that hangs in C and holds the
-    interpreter), what they have started and the temporary folder."""
+    interpreter), what they have started, daemons included, and the temporary folder."""
     pids, folder = victims[0].wait_until_up()
-    assert len(pids) == 5
+    assert len(pids) == 9
     assert all(is_running(pid) for pid in pids)
     victims[0].process.kill()
     victims[0].process.wait()
