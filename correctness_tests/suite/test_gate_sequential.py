@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from correctness_tests.suite.judging import Judge, judge
 from correctness_tests.suite.synthetic import Job, accepted
 from fixtures import experiment
-from fixtures.experiment import Plan, run
+from fixtures.experiment import Outcome, Plan, run
 from fixtures.gate.comparisons import compare
 from fixtures.gate.sequential import confidence_of, is_look, may_stop, planned_looks, undecided
 from fixtures.gate.verdicts import Judgement, Verdict
@@ -19,6 +21,8 @@ from fixtures.measurements import Measurement, Settings
 from fixtures.platforms import Platform
 
 pytestmark = pytest.mark.cpu
+
+__all__ = ["judge"]  # the fixture
 
 SURE = Judgement(verdict=Verdict.PASS, reason="x", move=0.01, move_low=-0.02, move_high=0.04)
 UNSURE = Judgement(verdict=Verdict.PASS, reason="x", move=0.05, move_low=-0.02, move_high=0.12)
@@ -57,7 +61,9 @@ def test_job_stops_at_a_look_or_at_its_cap() -> None:
     assert [may_stop(n, 6, 10, [SURE, SURE]) for n in (5, 6, 7, 8)] == [False, True, False, True]
 
 
-def launched(monkeypatch: pytest.MonkeyPatch, stop_at: int | None, **limits: int) -> list[Measurement]:
+def launched(
+    monkeypatch: pytest.MonkeyPatch, stop_at: int | None, launches: int, max_launches: int = 0
+) -> list[Measurement]:
     """What a job of three arms measures when its verdicts are decided after ``stop_at`` launches of each."""
     drawn = iter(Job(launches=20).measurements())
 
@@ -66,7 +72,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, stop_at: int | None, **limits: int
 
     monkeypatch.setattr(experiment, "_launch", launch)
     monkeypatch.setattr(experiment, "machine_lock", lambda on_wait: nullcontext())  # nothing is measured
-    plan = Plan(Platform.cpu(4), "mlp", settings=Settings(), **limits)
+    plan = Plan(Platform.cpu(4), "mlp", launches, Settings(), max_launches=max_launches)
     return run(plan, lambda done: None, lambda line: None, lambda n, _: n == stop_at).measurements
 
 
@@ -81,6 +87,28 @@ def test_job_ends_at_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(launched(monkeypatch, None, launches=3, max_launches=6)) == 18
     made = launched(monkeypatch, 3, launches=4)
     assert (len(made), {m.looks for m in made}) == (12, {1})
+
+
+def test_session_goes_on_while_its_own_gate_is_undecided(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--max-launches`` asks the session's verdicts: bytes that agree end it at a look, one wild launch does not."""
+    night = Job(seed=3)
+    judge.accept(accepted(night))
+    quiet = night.measurements()
+    wild = [
+        m.model_copy(update={"ranks": [r.model_copy(update={"peak_bytes": 1}) for r in m.ranks]}) for m in quiet[:1]
+    ]
+    asked = []
+
+    def ask(plan: Plan, enough: Callable[[int, list[Measurement]], bool], **_: object) -> Outcome:
+        asked.extend(
+            [enough(4, [*wild, *quiet[1:]]), enough(4, quiet), enough(5, quiet), enough(8, [*wild, *quiet[1:]])]
+        )
+        return Outcome(quiet)
+
+    monkeypatch.setattr(experiment, "run", ask)
+    given = ("-p", "fixtures.plugin", "-m", "gpu", "--rehearse", "--max-launches", "8", "--baselines", "accepted")
+    result = judge.pytester.runpytest_inprocess(*given, "-k", "fsdp2")
+    assert asked == [False, True, False, True], result.stdout.str()
 
 
 def test_stored_launches_are_judged_by_the_planned_looks() -> None:
