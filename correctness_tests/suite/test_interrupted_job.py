@@ -69,7 +69,7 @@ def test_failed_save_keeps_the_earlier_run(tmp_path: Path, monkeypatch: pytest.M
     """When the disk is full after some of the new files, the earlier run's launches are all there, and only they."""
     before = Night(platform=GPUS).measurements()
     save_results(tmp_path, before)
-    written = []
+    written: list[Path] = []
 
     def full_disk(path: Path, text: str) -> None:
         if len(written) == 3:
@@ -100,3 +100,21 @@ def test_unsaved_measurements_are_judged_all_the_same(
     )
     made.check(PAIR, "peak")
     assert any(complaint.startswith("measurements not kept: ") for complaint in made.complaints())
+
+
+BAD = {
+    "ends_the_process": "exited with status 0 without finishing",
+    "exits": "raised SystemExit",
+    "has_a_lost_small_size": "unknown workload 'nonesuch'",
+}
+
+
+@pytest.mark.parametrize(("name", "message"), BAD.items(), ids=BAD)
+def test_workload_that_ends_its_process_is_a_usage_error(options: Options, name: str, message: str) -> None:
+    """A user's code runs on a rank from the start: what it does there is one error, named, before any launch."""
+    reference = f"correctness_tests.suite.bad_workloads:{name}"
+    made = Job(replace(options, workload=reference), PAIR, frozenset(), say=lambda line: None)
+    with pytest.raises(UsageError) as error:
+        made.prepare()
+    assert message in str(error.value)
+    assert "bad_workloads" in str(error.value) or "nonesuch" in str(error.value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from fixtures import experiment
 from fixtures.experiment import machine_lock
 
 pytestmark = [pytest.mark.cpu, pytest.mark.timeout(30)]
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.cpu, pytest.mark.timeout(30)]
 
 def test_second_job_waits_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one job holds the machine, another names the lock it waits for; it runs once the first has ended."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(experiment, "lock_folder", lambda: tmp_path)
     waits: list[str] = []
     waiting, order = threading.Event(), []
 
@@ -40,7 +40,7 @@ def test_second_job_waits_and_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_free_machine_is_taken_silently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a job that has the machine to itself says nothing."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(experiment, "lock_folder", lambda: tmp_path)
     waits: list[str] = []
     with machine_lock(waits.append):
         pass
