@@ -33,7 +33,7 @@ RUN_BY = {
     "pytest perf_tests -m gpu --rehearse --workload examples.huggingface_gpt2:tiny": OWN_MODEL,
     "torchrun --standalone --nproc-per-node 2 perf_tests/bench_fsdp.py --mode ddp --device cpu "
     "--workload gpt2-rehearsal --out results/bench/night.csv": BENCH,
-    "torchrun --standalone --nproc-per-node 2 perf_tests/bench_fsdp.py --mode fsdp2 --no-reshard --device cpu "
+    "torchrun --standalone --nproc-per-node 2 perf_tests/bench_fsdp.py --mode fsdp2 --device cpu "
     "--workload gpt2-rehearsal --out results/bench/night.csv": BENCH,
 }
 
@@ -65,3 +65,12 @@ def test_every_option_named_exists(pytester: pytest.Pytester) -> None:
     help_text = pytester.runpytest_inprocess("-p", "fixtures.plugin", "--help").stdout.str()
     used = {word for command in commands() if command.startswith("pytest") for word in shlex.split(command)}
     assert all(option in help_text for option in used if option.startswith("--"))
+
+
+def test_the_test_it_shows_passes(pytester: pytest.Pytester) -> None:
+    """README's example of a test on ranks runs as it stands there."""
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    pytester.makeini("[pytest]\nmarkers = cpu: the only tier here\n")
+    pytester.makepyfile(test_sums=snippet)
+    result = pytester.runpytest_inprocess("-p", "fixtures.plugin", "-m", "cpu")
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
