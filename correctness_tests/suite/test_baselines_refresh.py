@@ -70,6 +70,23 @@ def test_case_is_deleted_by_name(judge: Judge) -> None:
     result.stdout.fnmatch_lines([f"NO_BASELINE {CASE} on *", f"deleted {CASE}: torch 2.14.1"])
 
 
+def test_uncommitted_code_needs_a_word(judge: Judge) -> None:
+    """Figures of a dirty tree fail the update and leave the file; with ``--allow-dirty`` they are written as dirty."""
+    before = (judge.baselines / FILE).read_bytes()
+    save_results(
+        judge.results,
+        [
+            m.model_copy(update={"provenance": m.provenance.model_copy(update={"dirty": True})})
+            for m in slipped("fsdp2", resident=1.05).measurements()
+        ],
+    )
+    refused = judge.judge("-k", "resident", *UPDATE)
+    assert (refused.ret, (judge.baselines / FILE).read_bytes()) == (pytest.ExitCode.TESTS_FAILED, before)
+    refused.stdout.fnmatch_lines([f"ERROR: not updated: {CASE}: measured with uncommitted changes*--allow-dirty*"])
+    assert judge.judge("-k", "resident", *UPDATE, "--allow-dirty").ret == pytest.ExitCode.OK
+    assert load_baseline(judge.baselines / FILE).entries[CASE].provenance.dirty is True
+
+
 def test_nights_are_pooled(judge: Judge) -> None:
     """Two folders of 3 launches are one baseline over 6 pairs that knows its two nights."""
     for night in (1, 2):

@@ -13,9 +13,25 @@ MODULES = [
     "fixtures.measurements",
     *(
         f"fixtures.gate.{m}"
-        for m in ["statistics", "verdicts", "cases", "strict_json", "baselines", "store", "comparisons", "proposals"]
+        for m in [
+            "statistics",
+            "noise",
+            "verdicts",
+            "sequential",
+            "power",
+            "cases",
+            "strict_json",
+            "entries",
+            "migration",
+            "baselines",
+            "store",
+            "pairing",
+            "comparisons",
+            "proposals",
+            "upgrade",
+        ]
     ),
-    *(f"fixtures.report.{m}" for m in ["text", "messages", "tables", "csvfile", "results"]),
+    *(f"fixtures.report.{m}" for m in ["text", "messages", "tables", "csvfile", "results", "judged", "upgrades"]),
 ]
 
 
