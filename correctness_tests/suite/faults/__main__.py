@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from correctness_tests.suite.faults import Caught
 from correctness_tests.suite.planting import Fault, Outcome, fault_names, load_fault, try_fault, try_without
 
 GOOD = {Outcome.CAUGHT, Outcome.PASSED}
@@ -42,8 +41,8 @@ def distinct_tests(found: list[Fault]) -> list[Fault]:
 
 
 def _test_id(fault: Fault) -> str:
-    caught: Caught = fault.caught
-    arguments = ", ".join(f"{key}={value!r}" for key, value in sorted(caught.arguments.items()))
+    named = {key: getattr(value, "__name__", repr(value)) for key, value in sorted(fault.caught.arguments.items())}
+    arguments = ", ".join(f"{key}={value}" for key, value in named.items())
     return f"{fault.test}({arguments})" if arguments else fault.test
 
 
