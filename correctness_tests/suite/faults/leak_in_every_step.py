@@ -29,4 +29,4 @@ def apply() -> None:
             KEPT.append(torch.zeros(1024))
         return original(self, *args, **options)
 
-    torch.optim.AdamW.step = step  # type: ignore[method-assign]
+    torch.optim.AdamW.step = step  # type: ignore[assignment, method-assign]
