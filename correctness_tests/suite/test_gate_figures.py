@@ -31,17 +31,17 @@ def test_interval_covers_as_often_as_it_says(noise: str, pairs: int) -> None:
 
 
 def test_no_update_is_lost(tmp_path: Path) -> None:
-    """8 processes that each add a case to one file: all 8 are there, and no reader saw a torn file."""
-    entries = concurrent_updaters(tmp_path, 8).entries
-    assert [f"w{i}/fsdp2:ddp/resident" in entries for i in range(8)] == [True] * 8
+    """5 processes that each add a case to one file: all 5 are there, and no reader saw a torn file."""
+    entries = concurrent_updaters(tmp_path, 5).entries
+    assert [f"w{i}/fsdp2:ddp/resident" in entries for i in range(5)] == [True] * 5
 
 
 def test_killed_update_leaves_a_whole_file(tmp_path: Path) -> None:
-    """SIGKILL at a random moment of an update, 8 times: the old file or the new one, and the next update goes on."""
-    assert set(killed_updates(tmp_path, 8)) <= {render(OLD), render(NEW)}
+    """SIGKILL at a random moment of an update, 5 times: the old file or the new one, and the next update goes on."""
+    assert set(killed_updates(tmp_path, 5)) <= {render(OLD), render(NEW)}
     assert platforms(tmp_path) == ["cpu-gloo-4"]
 
 
 def test_many_stored_cases_are_judged(tmp_path: Path) -> None:
-    """30 stored cases of 5 workloads are each judged, and none is lost."""
-    assert judge_stored(tmp_path, 30)[0] == 30
+    """12 stored cases of 2 workloads are each judged, and none is lost."""
+    assert judge_stored(tmp_path, 12)[0] == 12

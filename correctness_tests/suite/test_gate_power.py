@@ -112,7 +112,7 @@ def test_command_line_reads_a_baseline(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_noisier_launches_move_both_figures() -> None:
     """More noise: more false alarms and a larger slip; more launches or more nights: a smaller slip."""
-    base, noisier = simulate(NOISY, Design(), NIGHTS), simulate(Noise(0.07, 0.015), Design(), NIGHTS)
-    more = [simulate(NOISY, design, NIGHTS) for design in (Design(launches=12), Design(baseline_nights=20))]
+    base, noisier = simulate(NOISY, Design(), 10_000), simulate(Noise(0.07, 0.015), Design(), 10_000)
+    more = [simulate(NOISY, design, 10_000) for design in (Design(launches=12), Design(baseline_nights=20))]
     assert noisier.false_alarms > base.false_alarms
     assert noisier.slip > base.slip > max(found.slip for found in more)
