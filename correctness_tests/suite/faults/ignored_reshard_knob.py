@@ -27,4 +27,4 @@ def apply() -> None:
         is_root = any(hasattr(child, "unshard") for child in module.modules() if child is not module)
         return original(module, **(options if is_root else options | {"reshard_after_forward": True}))
 
-    strategies.fully_shard = fully_shard  # type: ignore[attr-defined]
+    strategies.fully_shard = fully_shard  # type: ignore[assignment, attr-defined]
