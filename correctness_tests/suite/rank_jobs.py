@@ -107,9 +107,10 @@ def hang_in_c(culprit: int) -> None:
 
 
 def stop_itself(culprit: int) -> None:
-    """One rank stops (SIGSTOP); the others return."""
+    """One rank stops (SIGSTOP); the others sleep."""
     if dist.get_rank() == culprit:
         os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(FOREVER_S)
 
 
 def progress_often(times: int, pause_s: float) -> str:

@@ -115,8 +115,9 @@ def test_stack_of_a_rank_that_holds_the_interpreter(ranks: Ranks) -> None:
 
 
 def test_stopped_rank_is_said_to_be_silent(ranks: Ranks) -> None:
-    """A rank that can't show its stack is said to have been asked, and is killed."""
-    cause, _ = fail(ranks(2), rank_jobs.stop_itself, 0, deadline_s=0.5)
+    """A rank that can't show its stack is said to have been asked; it is blamed before one that can, and is killed."""
+    cause, _ = fail(ranks(2), rank_jobs.stop_itself, 1, deadline_s=0.5)
+    assert cause.rank == 1
     assert "did not answer the request for its stack" in cause.what
 
 

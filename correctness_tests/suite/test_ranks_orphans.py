@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Pipe
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from correctness_tests.suite import rank_jobs
 from correctness_tests.suite.test_ranks_ending import ROOT, is_running, survivors, wait_until
 from fixtures.platforms import Platform
 from fixtures.ranks import RankPool
-from fixtures.ranks.launcher import RankProcess
+from fixtures.ranks.launcher import Launcher, RankProcess
 from fixtures.ranks.server import PID
 
 pytestmark = pytest.mark.cpu
@@ -56,17 +57,17 @@ def bystander() -> Iterator[int]:
         process.kill()
 
 
-def lose_server(pid: int, session: int) -> bool:
-    """Have pytest's side see the end of a fork server that has forked this rank; whether the rank is then alive."""
+@contextmanager
+def rank_without_server(pid: int, session: int) -> Iterator[RankProcess]:
+    """pytest's side of a rank whose fork server has forked it, and has died since."""
     ours, theirs = Pipe()
     status_r, status_w = os.pipe()
     os.write(status_w, PID.pack(pid))
     os.close(status_w)
     rank = RankProcess(0, session, ours, status_r)
     with theirs:
-        alive = rank.alive()
+        yield rank
         rank.bury(0)
-    return alive
 
 
 def test_closed_pool_ends_daemons() -> None:
@@ -99,13 +100,24 @@ def test_server_waits_for_orphans(ranks: Callable[[int], RankPool]) -> None:
 
 def test_lost_server_ends_the_groups_of_its_ranks(bystander: int) -> None:
     """When the fork server is gone, pytest's side kills a rank's group in its place."""
-    assert not lose_server(bystander, session=bystander)
+    with rank_without_server(bystander, session=bystander) as rank:
+        assert not rank.alive()
     assert survivors([bystander]) == []
+
+
+def test_stopped_launcher_ends_the_groups_of_its_ranks(bystander: int) -> None:
+    """What ranks of a dead fork server have started ends when pytest does, even if nobody has looked at the ranks."""
+    launcher = Launcher("cpu")
+    with rank_without_server(bystander, session=bystander) as rank:
+        launcher._ranks.append(rank)
+        launcher.stop()
+        assert survivors([bystander]) == []
 
 
 def test_lost_server_spares_strangers(bystander: int) -> None:
     """A process that has taken over a dead rank's pid is in another session, and is left alone."""
-    assert not lose_server(bystander, session=os.getpid())
+    with rank_without_server(bystander, session=os.getpid()) as rank:
+        assert not rank.alive()
     assert is_running(bystander)
 
 
