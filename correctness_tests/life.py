@@ -102,6 +102,11 @@ class ShardedLife:
         self.fsdp.set_requires_gradient_sync(on)
 
     def freeze(self, name: str, frozen: bool) -> None:
+        """Freeze a parameter or thaw it; parameters that are still gathered are resharded before it."""
+        self.reshard()
+        self.freeze_without_reshard(name, frozen)
+
+    def freeze_without_reshard(self, name: str, frozen: bool) -> None:
         """Freeze a parameter or thaw it."""
         self.parameters[name].requires_grad_(not frozen)
 
