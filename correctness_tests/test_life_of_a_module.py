@@ -121,7 +121,17 @@ def live(ranks: Callable[[int], RankPool], limits: settings) -> None:
 def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
     """For any sequence of operations on two real ranks, weights, gradients and outputs equal the twin's."""
     examples = max(10, settings().max_examples // 5)
-    live(ranks, settings(max_examples=examples, stateful_step_count=20, suppress_health_check=list(HealthCheck)))
+    new_lives = settings.get_current_profile_name() == "nightly"  # a pull request meets the same lives every time
+    live(
+        ranks,
+        settings(
+            max_examples=examples,
+            stateful_step_count=20,
+            suppress_health_check=list(HealthCheck),
+            derandomize=not new_lives,
+            database=None,
+        ),
+    )
 
 
 def test_shrinking_works_across_ranks() -> None:
