@@ -11,6 +11,7 @@ from torch.distributed.tensor import DTensor
 
 from correctness_tests.gradients import UNIT_ROUNDOFF, Gradients, check_differences, differences
 from correctness_tests.variants import VARIANTS, Net, backward, batches, gradients_of, shard, train_alone
+from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 
@@ -114,7 +115,7 @@ def norms_as_read(name: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     "kind",
     [
-        "total",
+        pytest.param("total", marks=wrong_on_torch_2_9("the total norm of sharded gradients is a partial DTensor too")),
         pytest.param("total of maxima", marks=PARTIAL),
         pytest.param("of one gradient", marks=PARTIAL),
     ],

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from torch import Tensor
 
 from correctness_tests.life import FREEZABLE, TwinLife, begin, perform
+from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.platforms import Platform
 from fixtures.ranks.pool import RankPool
 
@@ -118,6 +119,7 @@ def live(ranks: Callable[[int], RankPool], limits: settings) -> None:
     run_state_machine_as_test(machine, settings=limits)
 
 
+@wrong_on_torch_2_9("FSDPModule has no reset_iter_state yet, which a life needs after an exception")
 def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
     """For any sequence of operations on two real ranks, weights, gradients and outputs equal the twin's."""
     examples = max(10, settings().max_examples // 5)
@@ -134,6 +136,7 @@ def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
     )
 
 
+@wrong_on_torch_2_9("FSDPModule has no reset_iter_state yet, which a life needs after an exception")
 def test_shrinking_works_across_ranks() -> None:
     """A life whose gradients are not averaged is reduced, through failing lives on real ranks, to one training step."""
     patch = "correctness_tests.suite.faults.unaveraged_gradients:apply"

@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from correctness_tests.rows import playing_rank
+from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.meters.memory import CpuMemoryMeter
 from fixtures.meters.storages import StorageTable, living_storages
 from fixtures.models import MLP
@@ -117,6 +118,7 @@ def gradient_bytes(sync: bool) -> int:
         return alive()[0] - before
 
 
+@wrong_on_torch_2_9("every step leaves some 49 Python objects, and no bytes")
 def test_every_step_leaves_the_same_bytes_and_objects() -> None:
     """With garbage collection off, bytes and objects after step k are the same for every k from 3 on."""
     steady = set(after_each_step(8)[2:])

@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from correctness_tests.modules import rows_of_rank
 from correctness_tests.rows import Shape, full_parameters, playing_rank, sharded
+from correctness_tests.versions import TORCH
 from fixtures.meters.collectives import CollectivesMeter
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
@@ -50,8 +51,7 @@ FEW_ROWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Functions that are tried on fewer rows than ranks too."""
 
-TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
-GATHERED = {"mean"} if TORCH >= (2, 14) else {"top element", "sorted", "layer norm"}
+GATHERED = {"mean"} if TORCH >= (2, 14) else {"top element", "sorted"} | ({"layer norm"} if TORCH > (2, 9) else set())
 """Those for which DTensor gathers the tensor when it has fewer rows than there are ranks: another set by version."""
 
 

@@ -17,6 +17,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from correctness_tests.training import check_same, whole
+from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.ranks.pool import RankPool
 
 pytestmark = pytest.mark.cpu
@@ -24,6 +25,13 @@ pytestmark = pytest.mark.cpu
 DATA, TENSOR = 2, 2
 HIDDEN = {"even": 8, "uneven": 6}
 """Rows of the first weight: 4 or 3 for each tensor-parallel rank, which two data-parallel ranks share evenly or not."""
+ROWS = [
+    "even",
+    pytest.param(
+        "uneven",
+        marks=wrong_on_torch_2_9("rows that two shardings cut unevenly come back as zeros, or as others' rows"),
+    ),
+]
 MEANING = "Whole numbers: nothing is rounded, so a reduction over one of the two mesh dimensions is missing or doubled."
 
 
@@ -118,14 +126,14 @@ def load_plain(directory: Path, hidden: int) -> dict[str, Tensor]:
     return {name: whole(p) for name, p in model.named_parameters()}
 
 
-@pytest.mark.parametrize("rows", HIDDEN)
+@pytest.mark.parametrize("rows", ROWS)
 def test_a_pass_is_the_plain_models(ranks: Callable[[int], RankPool], rows: str) -> None:
     """Output and gradients on four ranks equal the plain model's, bit for bit, and each parameter is cut both ways."""
     check_pass(ranks(DATA * TENSOR), HIDDEN[rows])
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # a plain load is meant
-@pytest.mark.parametrize("rows", HIDDEN)
+@pytest.mark.parametrize("rows", ROWS)
 def test_a_checkpoint_is_the_plain_models(ranks: Callable[[int], RankPool], tmp_path: Path, rows: str) -> None:
     """What the mesh saved loads into a plain model and into the mesh again, bit for bit, by the same names."""
     pool, hidden = ranks(DATA * TENSOR), HIDDEN[rows]
