@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import fixtures.platforms  # noqa: F401  torch can't be imported twice, and pytester forgets what a test imports
+
 pytestmark = pytest.mark.cpu
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import fixtures.platforms  # noqa: F401  torch can't be imported twice, and pytester forgets what a test imports
+
 pytestmark = pytest.mark.cpu
 
 CPU_TEST = "import pytest\n@pytest.mark.cpu\ndef test_cpu(): pass\n"
