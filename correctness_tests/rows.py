@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -14,7 +13,6 @@ from torch.distributed.tensor import DTensor
 from fixtures.models import Rows
 from fixtures.platforms import Platform
 from fixtures.strategies import get_strategy
-from fixtures.torch_internals import fake_store
 from fixtures.workloads import Workload
 
 Shape = tuple[int, ...]
@@ -52,14 +50,3 @@ def sharded(shapes: Sequence[Shape], platform: Platform, rank: int) -> list[DTen
 def full_parameters(shapes: Sequence[Shape]) -> list[nn.Parameter]:
     """The same parameters, whole."""
     return list(Rows(shapes).parameters())
-
-
-@contextmanager
-def playing_rank(rank: int, world_size: int) -> Iterator[Platform]:
-    """Be one rank of N in this process alone: a fake process group, whose collectives move nothing."""
-    platform = Platform("cpu", "fake", world_size)
-    platform.open_rank(rank, fake_store())
-    try:
-        yield platform
-    finally:
-        platform.close_rank()

@@ -20,7 +20,7 @@ from correctness_tests.modules import (
     shard_units,
     sharded_parameters,
 )
-from correctness_tests.rows import playing_rank
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

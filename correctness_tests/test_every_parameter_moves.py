@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 import torch
 
-from correctness_tests.rows import playing_rank
 from correctness_tests.training import Pair, backward, shard_pair, whole_parameters
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

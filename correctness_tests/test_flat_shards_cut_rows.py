@@ -18,7 +18,8 @@ from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 
 from correctness_tests.modules import ParameterSpec, Unit, UnitSpec, shard_units, sharded_parameters
-from correctness_tests.rows import Shape, playing_rank, shapes_around
+from correctness_tests.rows import Shape, shapes_around
+from fixtures.platforms import playing_rank
 
 pytestmark = pytest.mark.cpu
 

@@ -11,9 +11,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from correctness_tests.modules import row_range
-from correctness_tests.rows import playing_rank
 from correctness_tests.training import Pair, backward, check_same, shard_pair, whole
 from fixtures.meters.collectives import CollectivesMeter
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

@@ -11,11 +11,11 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from correctness_tests.rows import playing_rank
 from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.meters.memory import CpuMemoryMeter
 from fixtures.meters.storages import StorageTable, living_storages
 from fixtures.models import MLP
+from fixtures.platforms import playing_rank
 from fixtures.torch_internals import storages_of
 
 pytestmark = pytest.mark.cpu

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from correctness_tests.rows import playing_rank
 from fixtures.meters.collectives import CollectivesMeter
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

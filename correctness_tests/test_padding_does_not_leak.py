@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from correctness_tests.rows import playing_rank
 from correctness_tests.training import (
     Pair,
     backward,
@@ -21,6 +20,7 @@ from correctness_tests.training import (
     whole,
     whole_parameters,
 )
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

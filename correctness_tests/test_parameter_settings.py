@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-from correctness_tests.rows import playing_rank
 from correctness_tests.training import (
     Pair,
     check_same,
@@ -18,6 +17,7 @@ from correctness_tests.training import (
     train_sharded,
     whole_parameters,
 )
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
-from correctness_tests.rows import playing_rank
+from fixtures.platforms import playing_rank
 
 pytestmark = pytest.mark.cpu
 

@@ -13,9 +13,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from correctness_tests.modules import rows_of_rank
-from correctness_tests.rows import Shape, full_parameters, playing_rank, sharded
+from correctness_tests.rows import Shape, full_parameters, sharded
 from correctness_tests.versions import TORCH
 from fixtures.meters.collectives import CollectivesMeter
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

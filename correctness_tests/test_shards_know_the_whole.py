@@ -21,8 +21,8 @@ from correctness_tests.modules import (
     shard_units,
     sharded_parameters,
 )
-from correctness_tests.rows import playing_rank
 from correctness_tests.test_any_module_is_cut_by_rows import UNEVEN
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from correctness_tests.rows import playing_rank
 from correctness_tests.training import check_same, whole
 from correctness_tests.versions import wrong_on_torch_2_9
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

@@ -9,7 +9,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from correctness_tests.rows import Shape, full_parameters, playing_rank, rows_of, shapes_around, sharded
+from correctness_tests.rows import Shape, full_parameters, rows_of, shapes_around, sharded
+from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 

@@ -25,8 +25,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
 
-from correctness_tests.rows import playing_rank
 from fixtures.meters.collectives import CollectivesMeter
+from fixtures.platforms import playing_rank
 
 WIDTH = 8
 KINDS = {"all-gather": "gather", "reduce-scatter": "reduce", "all-reduce": "replicate"}
