@@ -32,6 +32,7 @@ MODULES = [
         ]
     ),
     *(f"fixtures.report.{m}" for m in ["text", "messages", "tables", "csvfile", "results", "judged", "upgrades"]),
+    *(f"fixtures.report.pictures.{m}" for m in ["style"]),
 ]
 
 
