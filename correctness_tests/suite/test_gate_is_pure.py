@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.cpu
 
 MODULES = [
-    "fixtures.measurements",
+    *(f"fixtures.{m}" for m in ["measurements", "accounts", "bandwidth", "timelines", "ledger"]),
     *(
         f"fixtures.gate.{m}"
         for m in [

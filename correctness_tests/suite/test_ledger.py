@@ -1,4 +1,4 @@
-"""Property: the ledger's arithmetic gives the published figures, and its parts add up for every shape and N."""
+"""Property: the parts of the ledger add up, for every shape, dtype and N."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ from hypothesis import strategies as st
 
 from fixtures import ledger
 from fixtures.errors import UsageError
-from fixtures.measurements import GIB, CollectiveTally
+from fixtures.measurements import CollectiveTally
 
 pytestmark = pytest.mark.cpu
 
-GPT2_LARGE = 774_090_240
 SHAPES = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=5)
-
-
-@pytest.mark.parametrize(("strategy", "gib"), [("ddp", 11.5), ("fsdp2", 1.08)])
-def test_published_resident(strategy: str, gib: float) -> None:
-    """16 psi and 12 psi / 8 for GPT-2 Large are the write-up's 11.5 and 1.08 GiB, to its last digit."""
-    digits = len(str(gib).partition(".")[2])
-    assert round(ledger.published_resident_bytes(strategy, GPT2_LARGE, 8) / GIB, digits) == gib
-
-
-def test_published_price_of_no_reshard() -> None:
-    """One bfloat16 model of GPT-2 Large is the write-up's 1.44 GiB."""
-    assert round(ledger.published_unsharded_bytes(GPT2_LARGE) / GIB, 2) == 1.44
 
 
 @given(rows=st.integers(0, 200), world_size=st.integers(1, 16))
@@ -118,3 +105,69 @@ def test_an_unknown_strategy_is_named(entry: str) -> None:
 def test_explain_names_every_buffer() -> None:
     """The message of a failing budget shows each buffer and the sum."""
     assert ledger.explain({"parameters": 4000, "steps": 8}) == "parameters 4,000 + steps 8 = 4,008 bytes"
+
+
+BF16_BLOCK = [ledger.Parameter((8, 4), "bfloat16"), ledger.Parameter((8,), "bfloat16")]
+FLOAT_BLOCK = [(8, 4), (8,)]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp1", "fsdp2"])
+def test_bfloat16_parameters_halve_memory_and_communication(strategy: str) -> None:
+    """The write-up's limit: with pure bfloat16 parameters all but the steps and the mesh halves, and so do messages."""
+
+    def of(block: list[ledger.Entry]) -> tuple[int, int]:
+        buffers = ledger.resident_buffers(strategy, [block], 2, 0, "fp32")
+        sent = ledger.steady_collectives(strategy, [block], [], 2, "fp32")
+        return sum(b for name, b in buffers.items() if name not in ("steps", "mesh")), sum(t.bytes for t in sent)
+
+    assert of([*FLOAT_BLOCK]) == tuple(2 * half for half in of([*BF16_BLOCK]))
+
+
+def test_a_unit_of_several_dtypes_is_gathered_as_bytes() -> None:
+    """FSDP2 sends parameters of several dtypes in one message of bytes; it can't reduce them in one."""
+    mixture: list[ledger.Entry] = [ledger.Parameter((4, 2), "bfloat16"), (4,)]
+    with pytest.raises(UsageError, match="in one dtype"):
+        ledger.steady_collectives("fsdp2", [mixture], [], 2, "fp32")
+    gather, _ = ledger.steady_collectives("fsdp2", [mixture], [], 2, "mixed")
+    assert (gather.dtype, gather.bytes) == ("bfloat16", 2 * 2 * (8 + 4))
+    assert ledger.gather_bytes(mixture, 2, "fp32") == 2 * 8 + 4 * 4
+
+
+def test_fsdp1_takes_a_unit_of_one_dtype() -> None:
+    """A unit of several dtypes is an error, as in FSDP1 itself."""
+    with pytest.raises(UsageError, match="one dtype only"):
+        ledger.resident_buffers("fsdp1", [[ledger.Parameter((4, 2), "bfloat16"), (4,)]], 2, 0)
+
+
+def test_an_unknown_dtype_is_named() -> None:
+    """A dtype without a width is an error that lists those with one."""
+    with pytest.raises(UsageError, match=r"int4.*bfloat16"):
+        _ = ledger.Parameter((4,), "int4").bytes
+
+
+def test_a_bucket_closes_once_it_is_full() -> None:
+    """A gradient that reaches the cap goes into the bucket; the first cap is smaller; the rest is a bucket too."""
+    ready = [(3,), (3,), (9,), (2,), (7,), (1,)]
+    assert ledger.ddp_buckets(ready, first=20, cap=40) == [("float32", 24), ("float32", 44), ("float32", 32)]
+
+
+def test_each_dtype_has_buckets_of_its_own() -> None:
+    """Gradients of two dtypes never share a bucket, and each dtype counts its caps from the first."""
+    ready: list[ledger.Entry] = [(5,), ledger.Parameter((4,), "bfloat16"), (1,), ledger.Parameter((6,), "bfloat16")]
+    assert ledger.ddp_buckets(ready, first=20, cap=40) == [("float32", 20), ("bfloat16", 20), ("float32", 4)]
+
+
+@given(shapes=SHAPES, first=st.integers(1, 500), cap=st.integers(1, 900))
+def test_buckets_hold_every_gradient(shapes: list[tuple[int, int]], first: int, cap: int) -> None:
+    """Whatever the caps, the buckets add up to 4 bytes a parameter, which is what the collectives' ledger says."""
+    sizes = [size for _, size in ledger.ddp_buckets(shapes, first, cap)]
+    assert sum(sizes) == ledger.steady_collectives("ddp", [shapes], [], 2, "mixed")[0].bytes
+
+
+def test_the_largest_and_the_smallest_rank() -> None:
+    """Ten rows over eight ranks: rank 0 has the most, rank 7 nothing."""
+
+    def buffers(rank: int) -> dict[str, int]:
+        return ledger.resident_buffers("fsdp2", [[(10, 3)]], 8, rank)
+
+    assert (ledger.largest_rank(buffers, 8), ledger.smallest_rank(buffers, 8)) == (0, 7)
