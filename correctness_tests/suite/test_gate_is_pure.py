@@ -11,6 +11,7 @@ pytestmark = pytest.mark.cpu
 
 MODULES = [
     *(f"fixtures.{m}" for m in ["measurements", "accounts", "bandwidth", "timelines", "ledger"]),
+    *(f"fixtures.simulation.{m}" for m in ["streams", "rules", "specs", "buckets", "choreography"]),
     *(
         f"fixtures.gate.{m}"
         for m in [

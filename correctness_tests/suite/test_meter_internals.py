@@ -8,8 +8,18 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.flop_counter import FlopCounterMode
 
-from fixtures.torch_internals import DispatchMode, fake_store, finished_work, has_wrapper, to_work, wait_for_functional
+from fixtures.torch_internals import (
+    DispatchMode,
+    fake_store,
+    finished_work,
+    has_wrapper,
+    missing_flop_formulas,
+    to_work,
+    wait_for_functional,
+)
 
 pytestmark = pytest.mark.cpu
 
@@ -70,3 +80,14 @@ def test_a_dispatch_mode_sees_operators() -> None:
         torch.ones(2)
     torch.zeros(2)
     assert seen == ["aten::ones.default"]
+
+
+def test_attention_on_the_cpu_counts_its_flops() -> None:
+    """Forward counts its two products, whole; backward five, as flash attention does, which recomputes the scores."""
+    query = torch.ones(2, 3, 8, 4, requires_grad=True)
+    with FlopCounterMode(display=False, custom_mapping=missing_flop_formulas()) as counter:
+        out = scaled_dot_product_attention(query, query, query, is_causal=True)
+        forward = counter.get_total_flops()
+        out.sum().backward()  # type: ignore[no-untyped-call]
+    product = 2 * (2 * 3) * 8 * 8 * 4
+    assert (forward, counter.get_total_flops() - forward) == (2 * product, 5 * product)
