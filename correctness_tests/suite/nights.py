@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
 from correctness_tests.suite.synthetic import Job, accepted
 from fixtures.gate.comparisons import compare
+from fixtures.gate.entries import StoredStack
 from fixtures.history import Night, append_night, read_nights
 
 FORK = multiprocessing.get_context("fork")
@@ -74,3 +76,17 @@ def killed_writers(path: Path, kills: int, seed: int = 1) -> Iterator[tuple[int,
         found = read_nights(path)
         yield promised, found
         promised = len(found)  # a night may be whole in the file although its writer died before it said so
+
+
+def drifting(
+    logs: Sequence[float], stacks: Mapping[int, StoredStack] | None = None, metric: str = "step"
+) -> list[Night]:
+    """A night for each log ratio; from the nights in ``stacks`` on, with that stack. Each night has its own commit."""
+    first = next(c for c in template().comparisons if c.case.id.endswith(f"fsdp2:ddp/{metric}"))
+    made, stack = [], template().stack
+    for number, log in enumerate(logs):
+        stack = (stacks or {}).get(number, stack)
+        comparison = first.model_copy(update={"ratio": 0.7 * math.exp(log), "low": None, "high": None})
+        told = {"stack": stack, "commit": f"{number:012x}", "comparisons": (comparison,)}
+        made.append(night(number).model_copy(update=told))
+    return made

@@ -32,7 +32,7 @@ MODULES = [
             "upgrade",
         ]
     ),
-    *(f"fixtures.history.{m}" for m in ["records", "schema", "store"]),
+    *(f"fixtures.history.{m}" for m in ["records", "schema", "store", "changes", "exports"]),
     *(f"fixtures.report.{m}" for m in ["text", "messages", "tables", "csvfile", "results", "judged", "upgrades"]),
     *(f"fixtures.report.pictures.{m}" for m in ["style"]),
 ]

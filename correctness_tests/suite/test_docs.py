@@ -1,0 +1,99 @@
+"""The pages in docs/ stay true: every command is run by a test or an environment, every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from correctness_tests.suite.nights import night
+from fixtures.history import append_night
+
+pytestmark = pytest.mark.cpu
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+
+EXPORTS = "correctness_tests/suite/test_history_exports.py"
+RUN_BY = {
+    "python -m fixtures.history changes": f'{EXPORTS}: main(["changes", str(history)])',
+    "python -m fixtures.history otava --out results/otava": f'{EXPORTS}: main(["otava", str(history), "--out"',
+    "python -m fixtures.history benchmark --out results/nights": f'{EXPORTS}: main(["benchmark", str(history)',
+    "python -m fixtures.history bencher --out results/night.json": f'{EXPORTS}: main(["bencher", str(history), "--out"',
+}
+"""Where each command of the pages is run: a file, and what must stand in it."""
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every command of the pages' ``sh`` blocks, with its page, continued lines joined, without its comment."""
+    found = []
+    for page, text in PAGES.items():
+        for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
+            lines = re.sub(r"\s*\\\n\s*", " ", block).splitlines()
+            found += [(page, re.sub(r"\s+#.*", "", line)) for line in lines if line and not line.startswith("#")]
+    return found
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_every_command_is_run_somewhere(page: str, command: str) -> None:
+    """The command is known, and the place that runs it (an environment, a test) still does."""
+    assert command in RUN_BY, f"docs/{page}: no test or environment is named for {command!r}: name it in RUN_BY here"
+    path, _, text = RUN_BY[command].partition(": ")
+    assert text in (ROOT / path).read_text(encoding="utf-8"), f"{path} no longer has {text!r}, which runs {command!r}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    """Links to files, pictures and headings of the project exist."""
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        file = (ROOT / "docs" / path).resolve() if path else ROOT / "docs" / page
+        if not file.exists() or (heading and heading not in anchors(file.read_text(encoding="utf-8"))):
+            missing.append(target)
+    assert not missing, f"docs/{page} links to what does not exist: {missing}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_named_exists(page: str) -> None:
+    """Paths in code quotes are files of the project, or folders."""
+    named = re.findall(r"`((?:fixtures|perf_tests|correctness_tests|baselines|examples|docs)/[\w./-]*)`", PAGES[page])
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing, f"docs/{page} names files that do not exist: {missing}"
+
+
+def anchors(text: str) -> set[str]:
+    """How GitHub calls the headings of a page in links."""
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_names_every_page() -> None:
+    """docs/README.md leads to each of the others."""
+    assert [page for page in PAGES if page != "README.md" and f"]({page}" not in PAGES["README.md"]] == []
+
+
+def test_the_query_of_the_history_page_finds_nights(tmp_path: Path) -> None:
+    """The example query runs on a history as it is, and gives the columns that it names."""
+    (query,) = re.findall(r"```sql\n(.*?)```", PAGES["history.md"], flags=re.DOTALL)
+    for number in range(40):
+        append_night(tmp_path / "history.sqlite", night(number))
+    with sqlite3.connect(tmp_path / "history.sqlite") as db:
+        db.row_factory = sqlite3.Row
+        rows = db.execute(query).fetchall()
+    assert len(rows) == 10
+    assert min(row["night"] for row in rows) >= "2026-01-09"
+    assert rows[0]["verdict"] == "PASS"
+
+
+def test_the_history_page_names_every_column(tmp_path: Path) -> None:
+    """Each column of both tables is described."""
+    append_night(tmp_path / "history.sqlite", night(0))
+    with sqlite3.connect(tmp_path / "history.sqlite") as db:
+        columns = {row[1] for table in ("nights", "comparisons") for row in db.execute(f"PRAGMA table_info({table})")}
+    told = {column for column in columns if f"`{column}`" in PAGES["history.md"]}
+    assert columns - told == {"denominator_median", "denominator_lowest", "denominator_highest"}  # "the same of"
