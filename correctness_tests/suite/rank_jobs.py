@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -65,33 +64,6 @@ def raise_on_every_rank() -> None:
     raise ValueError(f"planted on {dist.get_rank()}")
 
 
-def mismatched_collective() -> None:
-    """The ranks issue an all-reduce of different sizes, which gloo notices inside the collective."""
-    dist.all_reduce(torch.ones(1 + 1000 * dist.get_rank()))
-
-
-def send_signal(culprit: int, number: int) -> None:
-    """One rank kills itself; the others wait for it in a collective."""
-    dist.barrier()
-    if dist.get_rank() == culprit:
-        os.kill(os.getpid(), number)
-    dist.all_reduce(torch.ones(1))
-
-
-def segfault(culprit: int) -> None:
-    """One rank reads address 0; the others wait for it in a collective."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if dist.get_rank() == culprit:
-        ctypes.string_at(0)
-    dist.all_reduce(torch.ones(1))
-
-
-def exit_silently(culprit: int, status: int) -> None:
-    """One rank leaves without a word; the others return."""
-    if dist.get_rank() == culprit:
-        os._exit(status)
-
-
 def hang(culprit: int) -> None:
     """One rank sleeps; the others wait for it in a collective."""
     if dist.get_rank() == culprit:
@@ -106,13 +78,6 @@ def hang_in_c(culprit: int) -> None:
     dist.all_reduce(torch.ones(1))
 
 
-def stop_itself(culprit: int) -> None:
-    """One rank stops (SIGSTOP); the others sleep."""
-    if dist.get_rank() == culprit:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(FOREVER_S)
-
-
 def progress_often(times: int, pause_s: float) -> str:
     """Sleep and say so, several times."""
     for step in range(times):
@@ -120,11 +85,6 @@ def progress_often(times: int, pause_s: float) -> str:
         if current().rank == 0:
             current().progress(f"step {step}")
     return "done"
-
-
-def return_unpicklable() -> Any:
-    """A result that can't be sent."""
-    return (lambda: None) if dist.get_rank() == 1 else 1
 
 
 def skip(ranks: list[int], reason: str = "no such device") -> str:
@@ -139,12 +99,6 @@ def skip_with_pytest() -> None:
     import pytest
 
     pytest.skip("asked for by pytest.skip")
-
-
-def skip_while_others_wait(culprit: int) -> None:
-    """One rank skips; the others wait for it in a collective."""
-    skip([culprit])
-    dist.all_reduce(torch.ones(1))
 
 
 def raise_usage_error() -> None:

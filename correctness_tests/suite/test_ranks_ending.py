@@ -79,7 +79,7 @@ class Victim:
 @pytest.fixture(scope="module")
 def victims() -> Iterator[list[Victim]]:
     """Two programs for two tests, started at once, since starting takes longest."""
-    running = [Victim("daemons"), Victim()]
+    running = [Victim("daemons"), Victim("daemons")]
     yield running
     for victim in running:
         with victim.process as process:
@@ -100,9 +100,9 @@ def test_nothing_survives_a_killed_pytest(victims: list[Victim]) -> None:
 
 def test_ranks_die_with_their_server(victims: list[Victim]) -> None:
     """SIGKILL of the fork server ends its ranks, even one that hangs in C and holds the interpreter, and what they have
-    started; their owner is told so, and leaves no folder behind when it exits."""
+    started, daemons included; their owner is told so, and leaves no folder behind when it exits."""
     (server, *ranks_and_children), folder = victims[1].wait_until_up()
-    assert len(ranks_and_children) == 4
+    assert len(ranks_and_children) == 8
     os.kill(server, signal.SIGKILL)
     assert survivors(ranks_and_children) == []
     _, errors = victims[1].process.communicate(timeout=60)

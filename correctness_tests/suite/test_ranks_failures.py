@@ -1,4 +1,4 @@
-"""However a rank fails, the job fails in seconds, the first failure is the headline and the next job runs."""
+"""What a failed job says beyond what every kind of fault in the catalogue (test_ranks_faults.py) must say."""
 
 from __future__ import annotations
 
@@ -66,61 +66,6 @@ def test_first_of_several_exceptions(ranks: Ranks) -> None:
     assert "rank 0 raised ValueError: planted on 0, after" in message
 
 
-def test_exception_inside_a_collective(ranks: Ranks) -> None:
-    """Collectives that do not fit together fail, whether gloo raises or dies of it; both ranks are accounted for."""
-    _, message = fail(ranks(2), rank_jobs.mismatched_collective, deadline_s=2.0)
-    assert "rank 0" in message
-    assert "rank 1" in message
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_signal_outranks_the_lost_connection(ranks: Ranks, number: signal.Signals) -> None:
-    """A killed rank is the headline, with the signal's name, and what its peer raised is marked as a consequence."""
-    cause, message = fail(ranks(2), rank_jobs.send_signal, 1, int(number))
-    assert (cause.rank, cause.kind, cause.what) == (1, FailureKind.SIGNAL, f"was killed by {number.name}")
-    assert re.search(r"^rank 0 raised .*a consequence: it lost its peer", message, re.MULTILINE)
-
-
-def test_segmentation_fault_shows_its_place(ranks: Ranks) -> None:
-    """A rank that dies in C leaves the Python stack of its death in the message."""
-    cause, message = fail(ranks(2), rank_jobs.segfault, 0)
-    assert (cause.rank, cause.kind, cause.what) == (0, FailureKind.SIGNAL, "was killed by SIGSEGV")
-    assert re.search(r"end of the output of rank 0:\n  Fatal Python error: Segmentation fault", message)
-    assert "in segfault" in message
-
-
-@pytest.mark.parametrize("status", [0, 3])
-def test_exit_without_a_result(ranks: Ranks, status: int) -> None:
-    """A rank that exits before it has finished has failed, whatever its status."""
-    cause, message = fail(ranks(2), rank_jobs.exit_silently, 1, status)
-    assert (cause.rank, cause.kind) == (1, FailureKind.EXIT)
-    assert cause.what == f"exited with status {status} without finishing"
-    assert re.search(r"^rank 0 finished after", message, re.MULTILINE)
-
-
-def test_deadline_blames_the_rank_outside_the_collective(ranks: Ranks) -> None:
-    """When ranks hang, the one that does not wait for its peers is the headline; each is shown where it is."""
-    cause, message = fail(ranks(2), rank_jobs.hang, 1, deadline_s=0.7)
-    assert (cause.rank, cause.kind) == (1, FailureKind.DEADLINE)
-    assert cause.what.startswith("missed the deadline of 0.7 s without progress, in hang (")
-    assert re.search(r"^rank 0 missed the deadline .* in all_reduce ", message, re.MULTILINE)
-    assert "stack of rank 1, innermost first:\n  hang (" in message
-
-
-def test_stack_of_a_rank_that_holds_the_interpreter(ranks: Ranks) -> None:
-    """A rank stuck in C with the interpreter's lock still shows where, and is killed."""
-    cause, _ = fail(ranks(2), rank_jobs.hang_in_c, 0, deadline_s=0.7)
-    assert cause.rank == 0
-    assert "in hang_in_c (" in cause.what
-
-
-def test_stopped_rank_is_said_to_be_silent(ranks: Ranks) -> None:
-    """A rank that can't show its stack is said to have been asked; it is blamed before one that can, and is killed."""
-    cause, _ = fail(ranks(2), rank_jobs.stop_itself, 1, deadline_s=0.5)
-    assert cause.rank == 1
-    assert "did not answer the request for its stack" in cause.what
-
-
 def test_stopped_rank_is_blamed_under_the_memory_meter(ranks: Ranks) -> None:
     """A meter that waits for a collective in the program's place hides neither the victim nor who is to blame."""
     cause, message = fail(ranks(2), rank_jobs.stop_under_the_memory_meter, 1, deadline_s=1.0)
@@ -132,26 +77,11 @@ def test_stopped_rank_is_blamed_under_the_memory_meter(ranks: Ranks) -> None:
     assert re.search(r"^  finish \(fixtures/meters/lending\.py:\d+\)$", message, re.MULTILINE)
 
 
-def test_result_that_cannot_be_pickled(ranks: Ranks) -> None:
-    """A result that can't be sent is the failure of the rank that returned it."""
-    cause, message = fail(ranks(2), rank_jobs.return_unpicklable)
-    assert cause.rank == 1
-    assert "the function's result, of type function, can't be pickled" in message
-
-
 def test_lone_skip_fails(ranks: Ranks) -> None:
     """A rank that skips while another runs is a failure that names it and its reason."""
     cause, message = fail(ranks(2), rank_jobs.skip, [0])
     assert (cause.rank, cause.kind, cause.what) == (0, FailureKind.SKIPPED, "skipped alone (no such device)")
     assert re.search(r"^rank 1 finished after", message, re.MULTILINE)
-
-
-def test_lone_skip_does_not_wait_for_the_deadline(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks that wait in a collective for one that skipped are given up long before the deadline."""
-    monkeypatch.setattr("fixtures.ranks.watch.SKIP_GRACE_S", 0.3)
-    cause, message = fail(ranks(2), rank_jobs.skip_while_others_wait, 1, deadline_s=rank_jobs.FOREVER_S)
-    assert (cause.rank, cause.kind) == (1, FailureKind.SKIPPED)
-    assert re.search(r"^rank 0 was alive in all_reduce", message, re.MULTILINE)
 
 
 def test_skip_of_all_ranks_is_a_skip(ranks: Ranks) -> None:

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import psutil
@@ -18,8 +16,7 @@ from correctness_tests.suite import rank_jobs
 from correctness_tests.suite.test_ranks_ending import ROOT, is_running, survivors, wait_until
 from fixtures.platforms import Platform
 from fixtures.ranks import RankPool
-from fixtures.ranks.launcher import Launcher, RankProcess
-from fixtures.ranks.server import PID
+from fixtures.ranks.processes import MARK, kill_marked, marked
 
 pytestmark = pytest.mark.cpu
 
@@ -57,19 +54,6 @@ def bystander() -> Iterator[int]:
         process.kill()
 
 
-@contextmanager
-def rank_without_server(pid: int, session: int) -> Iterator[RankProcess]:
-    """pytest's side of a rank whose fork server has forked it, and has died since."""
-    ours, theirs = Pipe()
-    status_r, status_w = os.pipe()
-    os.write(status_w, PID.pack(pid))
-    os.close(status_w)
-    rank = RankProcess(0, session, ours, status_r)
-    with theirs:
-        yield rank
-        rank.bury(0)
-
-
 def test_closed_pool_ends_daemons() -> None:
     """When a pool is closed, processes that have left its ranks' sessions and groups are gone too, daemons included."""
     with RankPool(Platform.cpu(1)) as pool:
@@ -98,27 +82,21 @@ def test_server_waits_for_orphans(ranks: Callable[[int], RankPool]) -> None:
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pair in daemons for pid in pair))
 
 
-def test_lost_server_ends_the_groups_of_its_ranks(bystander: int) -> None:
-    """When the fork server is gone, pytest's side kills a rank's group in its place."""
-    with rank_without_server(bystander, session=bystander) as rank:
-        assert not rank.alive()
-    assert survivors([bystander]) == []
-
-
-def test_stopped_launcher_ends_the_groups_of_its_ranks(bystander: int) -> None:
-    """What ranks of a dead fork server have started ends when pytest does, even if nobody has looked at the ranks."""
-    launcher = Launcher("cpu")
-    with rank_without_server(bystander, session=bystander) as rank:
-        launcher._ranks.append(rank)
-        launcher.stop()
-        assert survivors([bystander]) == []
-
-
 def test_lost_server_spares_strangers(bystander: int) -> None:
-    """A process that has taken over a dead rank's pid is in another session, and is left alone."""
-    with rank_without_server(bystander, session=os.getpid()) as rank:
-        assert not rank.alive()
-    assert is_running(bystander)
+    """What carries no mark of this server, or that of another one, is left alone when the server is gone."""
+    command = ["sleep", str(rank_jobs.FOREVER_S)]
+
+    def start(mark: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, start_new_session=True, env={**os.environ, MARK: mark})
+
+    with start("/tmp/mine") as own, start("/tmp/mine-too") as other:
+        assert wait_until(lambda: marked("/tmp/mine") == {own.pid} and marked("/tmp/mine-too") == {other.pid})
+        kill_marked("/tmp/mine")
+        own.wait()
+        assert survivors([own.pid]) == []
+        assert is_running(other.pid)
+        assert is_running(bystander)
+        other.kill()
 
 
 def test_server_notices_during_its_preload_that_it_is_alone(tmp_path: Path) -> None:

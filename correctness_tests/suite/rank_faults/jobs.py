@@ -1,0 +1,353 @@
+"""The faults themselves: what runs on the two ranks of a trial. Each writes down when it strikes, and then strikes.
+
+``notes`` is the folder of a trial; ``strike(notes)`` is the last thing a culprit does in good health. Rank 1 is the
+culprit wherever there is one, so that no fault is blamed on the lowest rank by luck.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from fixtures.ranks import SkipRankError, worker
+from fixtures.ranks.channel import HEADER
+
+FOREVER_S = 600
+"""Longer than any deadline here; a rank that sleeps for it is killed."""
+
+_kept: list[Any] = []
+"""Keeps what a fault needs to last."""
+
+
+def strike(notes: str) -> None:
+    """Write down that this rank's fault comes now: s on the system's monotonic clock."""
+    Path(notes, f"struck-{dist.get_rank()}").write_text(repr(time.monotonic()))
+
+
+def am_culprit(notes: str) -> bool:
+    """Whether this rank is the one with the fault; if so, it is written down that it strikes."""
+    if dist.get_rank() == 1:
+        strike(notes)
+        return True
+    return False
+
+
+def meet() -> None:
+    """A collective that all ranks take part in, unless something is wrong."""
+    dist.all_reduce(torch.ones(1))
+
+
+def raise_before(notes: str) -> None:
+    """One rank raises before a collective in which the other waits."""
+    if am_culprit(notes):
+        raise ValueError("planted: before")
+    meet()
+
+
+def raise_inside(notes: str) -> None:
+    """One rank's own collective raises, in torch's code; the other waits in it."""
+    mine = torch.ones(1)
+    dist.all_gather([torch.ones(1)] if am_culprit(notes) else [torch.ones(1), torch.ones(1)], mine)
+
+
+def raise_after(notes: str) -> None:
+    """One rank raises after a collective that went well; the other waits in the next one."""
+    meet()
+    if am_culprit(notes):
+        raise ValueError("planted: after")
+    meet()
+
+
+def raise_twice(notes: str) -> None:
+    """Both ranks raise as nearly at once as two processes can."""
+    dist.barrier()
+    strike(notes)
+    raise ValueError(f"planted: on {dist.get_rank()}")
+
+
+def raise_and_die(notes: str) -> None:
+    """One rank raises while the other kills itself."""
+    dist.barrier()
+    strike(notes)
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise ValueError("planted: beside a death")
+
+
+def exit_by_exception(notes: str) -> None:
+    """One rank calls sys.exit, as a script would."""
+    if am_culprit(notes):
+        sys.exit(3)
+    meet()
+
+
+def die_of(notes: str, number: int) -> None:
+    """One rank gets a signal that its own code sent."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    meet()
+    if am_culprit(notes):
+        os.kill(os.getpid(), number)
+        time.sleep(FOREVER_S)
+    meet()
+
+
+def segfault(notes: str) -> None:
+    """One rank reads address 0."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if am_culprit(notes):
+        ctypes.string_at(0)
+    meet()
+
+
+def exit_silently(notes: str, status: int) -> None:
+    """One rank leaves without a word; the other waits for it."""
+    if am_culprit(notes):
+        os._exit(status)
+    meet()
+
+
+def _limit_memory() -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 1024**2, resource.RLIM_INFINITY))
+
+
+def run_out_of_memory(notes: str) -> None:
+    """One rank may take 64 MiB more and asks for all the small pieces that it can get."""
+    if am_culprit(notes):
+        _limit_memory()
+        while True:
+            _kept.append(bytearray(1024**2))
+    meet()
+
+
+def run_out_of_tensor_memory(notes: str) -> None:
+    """One rank may take 64 MiB more and asks torch for a GiB."""
+    if am_culprit(notes):
+        _limit_memory()
+        _kept.append(torch.ones(1024**3, dtype=torch.uint8))
+    meet()
+
+
+def return_unpicklable(notes: str) -> Any:
+    """One rank returns what can't be sent."""
+    return (lambda: None) if am_culprit(notes) else 1
+
+
+class _OnlyThere:
+    """Can be pickled, and not loaded where pytest is."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load_on_ranks_only, ()
+
+
+def _load_on_ranks_only() -> None:
+    raise LookupError("planted: known on ranks only")
+
+
+def return_unloadable(notes: str) -> Any:
+    """One rank returns what pytest can't load."""
+    return _OnlyThere() if am_culprit(notes) else 1
+
+
+class _StubbornError(Exception):
+    """Can't be pickled, and not even printed."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())
+
+    def __str__(self) -> str:
+        raise RuntimeError("planted: no text")
+
+
+def raise_unpicklable(notes: str) -> None:
+    """One rank raises an exception that can't be sent, or printed."""
+    if am_culprit(notes):
+        raise _StubbornError
+    meet()
+
+
+def raise_at_length(notes: str, size: int) -> None:
+    """One rank raises an exception whose text is very long."""
+    if am_culprit(notes):
+        raise ValueError(f"planted: {'long ' * (size // 5)}")
+    meet()
+
+
+def return_much(notes: str, size: int) -> torch.Tensor:
+    """One rank returns a tensor of so many bytes."""
+    return torch.zeros(size if am_culprit(notes) else 1, dtype=torch.uint8)
+
+
+def stop(notes: str) -> None:
+    """One rank is stopped; the other waits for it in a collective."""
+    if am_culprit(notes):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    meet()
+
+
+def stop_while_sending(notes: str) -> None:
+    """One rank is stopped in the middle of a message to pytest."""
+    if am_culprit(notes):
+        assert worker._this is not None
+        worker._this.connection._socket.sendall(HEADER.pack(1000) + b"begun")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def hang(notes: str) -> None:
+    """One rank sleeps; the other waits for it in a collective."""
+    if am_culprit(notes):
+        time.sleep(FOREVER_S)
+    meet()
+
+
+def hang_in_c(notes: str) -> None:
+    """One rank sleeps in C and keeps the interpreter's lock; the other waits for it in a collective."""
+    if am_culprit(notes):
+        ctypes.PyDLL(None).sleep(FOREVER_S)
+    meet()
+
+
+def hang_alone(notes: str) -> None:
+    """One rank waits in a collective that the other, which has returned, never joins."""
+    if am_culprit(notes):
+        meet()
+
+
+def skip_alone(notes: str) -> None:
+    """One rank skips; the other waits for it in a collective."""
+    if am_culprit(notes):
+        raise SkipRankError("no such device")
+    meet()
+
+
+def mismatched_shapes(notes: str) -> None:
+    """The ranks' tensors differ in size."""
+    strike(notes)
+    dist.all_reduce(torch.ones(1 + 1000 * dist.get_rank()))
+
+
+def mismatched_order(notes: str) -> None:
+    """Two collectives in different order on the two ranks."""
+    strike(notes)
+    gathered, mine = [torch.zeros(1000), torch.zeros(1000)], torch.ones(1000)
+    for step in (0, 1) if dist.get_rank() == 0 else (1, 0):
+        if step == 0:
+            dist.all_gather(gathered, mine)
+        else:
+            dist.broadcast(torch.ones(7), src=0)
+
+
+def leave_a_process() -> int:
+    """Both ranks leave a process running; its pid."""
+    return subprocess.Popen(["sleep", str(FOREVER_S)], start_new_session=True).pid
+
+
+def leave_a_fork() -> int:
+    """Both ranks leave a fork of themselves running; its pid."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(FOREVER_S)
+        os._exit(0)
+    return pid
+
+
+def leave_a_thread() -> int:
+    """Both ranks leave a thread running; its number."""
+    thread = threading.Thread(target=time.sleep, args=(FOREVER_S,), name="left-running")
+    thread.start()
+    return thread.native_id or 0
+
+
+def flood(notes: str, size: int) -> None:
+    """One rank writes that many bytes to its standard output, then raises."""
+    if am_culprit(notes):
+        line = "x" * 1023 + "\n"
+        for _ in range(size // 1024):
+            sys.stdout.write(line)
+        strike(notes)
+        raise ValueError("planted: after a flood")
+    meet()
+
+
+def flood_forever(notes: str) -> None:
+    """One rank writes to its standard output for ever."""
+    if am_culprit(notes):
+        line = b"x" * 65535 + b"\n"
+        while True:
+            os.write(1, line)
+    meet()
+
+
+def fill_the_folder(notes: str) -> None:
+    """One rank writes to its temporary folder until there is no room; 1 MiB is all it has, for all of its files."""
+    if am_culprit(notes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024**2, resource.RLIM_INFINITY))
+        with open(Path(notes, "large"), "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(65536))
+    meet()
+
+
+def write_nothing_more(notes: str) -> None:
+    """One rank can't write another byte to any file, its output and its stack included, and hangs."""
+    if am_culprit(notes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        time.sleep(FOREVER_S)
+    meet()
+
+
+def fail_to_print(notes: str) -> None:
+    """One rank can't write another byte to any file, and prints."""
+    if am_culprit(notes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        print("lost")
+    meet()
+
+
+def fail_to_share(notes: str) -> None:
+    """One rank finds no room for a tensor in shared memory."""
+    if am_culprit(notes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        _kept.append(torch.zeros(10**6).share_memory_())  # type: ignore[no-untyped-call]
+    meet()
+
+
+def touch_missing_memory(notes: str) -> None:
+    """One rank touches a shared page that isn't there, as it happens when shared memory is full: SIGBUS."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if am_culprit(notes):
+        fd = os.memfd_create("full")
+        os.ftruncate(fd, 8192)
+        view = mmap.mmap(fd, 8192)
+        os.ftruncate(fd, 0)
+        view[4096] = 1
+    meet()
+
+
+def run_out_of_files(notes: str) -> None:
+    """One rank opens files until there are none left, keeps them, and raises."""
+    if am_culprit(notes):
+        soft = 64 + len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        while True:
+            _kept.append(os.open(os.devnull, os.O_RDONLY))
+    meet()
+
+
+def sum_of_ones() -> float:
+    """A job in good health: N."""
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    return total.item()
