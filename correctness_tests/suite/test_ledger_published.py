@@ -74,4 +74,4 @@ def test_a_kind_without_bandwidth_is_named() -> None:
     """A table without the kind is an error, not a guess."""
     tally = CollectiveTally(kind="all-gather", dtype="bfloat16", count=1, bytes=1)
     with pytest.raises(UsageError, match="has no all-gather"):
-        ledger.collective_ms([tally], BandwidthTable(source="nobody", world_size=2, rows=()))
+        ledger.collective_ms([tally], BandwidthTable(source="nobody", world_size=2, rows=[]))
