@@ -14,7 +14,7 @@ NOT_ON_TORCH_2_9 = ("norms_read_padding", "recomputation_gathers_again", "scalar
 FAULTS = [
     pytest.param(name, marks=wrong_on_torch_2_9("what the fault patches is not there"))
     if name in NOT_ON_TORCH_2_9
-    else name
+    else pytest.param(name, marks=[pytest.mark.zero3] if name.startswith("zero3_") else [])
     for name in fault_names()
 ]
 

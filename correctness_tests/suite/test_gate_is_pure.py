@@ -10,6 +10,9 @@ import pytest
 pytestmark = pytest.mark.cpu
 
 MODULES = [
+    "fixtures.accounts",
+    "fixtures.bandwidth",
+    "fixtures.extras",
     "fixtures.gate.baselines",
     "fixtures.gate.cases",
     "fixtures.gate.comparisons",
@@ -30,6 +33,8 @@ MODULES = [
     "fixtures.history.records",
     "fixtures.history.schema",
     "fixtures.history.store",
+    "fixtures.ledger",
+    "fixtures.ledger.bookkeeping",
     "fixtures.measurements",
     "fixtures.report.bandwidth",
     "fixtures.report.csvfile",
@@ -40,6 +45,12 @@ MODULES = [
     "fixtures.report.tables",
     "fixtures.report.text",
     "fixtures.report.upgrades",
+    "fixtures.simulation.buckets",
+    "fixtures.simulation.choreography",
+    "fixtures.simulation.rules",
+    "fixtures.simulation.specs",
+    "fixtures.simulation.streams",
+    "fixtures.timelines",
 ]
 
 

@@ -94,11 +94,11 @@ def test_a_root_without_parameters_sends_nothing() -> None:
 def test_an_unknown_strategy_is_named(entry: str) -> None:
     """A strategy that the ledger cannot account for is an error that lists those it can."""
     entries: dict[str, Callable[[], object]] = {
-        "resident": lambda: ledger.resident_buffers("zero3", [], 2, 0),
-        "messages": lambda: ledger.steady_collectives("zero3", [], [], 2, "mixed"),
-        "gradients": lambda: ledger.gradient_bytes("zero3", [], 2),
+        "resident": lambda: ledger.resident_buffers("fsdp3", [], 2, 0),
+        "messages": lambda: ledger.steady_collectives("fsdp3", [], [], 2, "mixed"),
+        "gradients": lambda: ledger.gradient_bytes("fsdp3", [], 2),
     }
-    with pytest.raises(UsageError, match=r"zero3.*fsdp2"):
+    with pytest.raises(UsageError, match=r"fsdp3.*fsdp2"):
         entries[entry]()
 
 
