@@ -1,4 +1,4 @@
-"""Property: a steady step issues exactly the collectives that the ledger names: kind, dtype, count and bytes."""
+"""Property: a steady step issues exactly the collectives that the ledger names and that were accepted, in order."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from collections.abc import Callable
 import pytest
 
 from fixtures import ledger
+from fixtures.budget_plugin import parametrize_budget
+from fixtures.budgets import Budgeted, Budgets
 from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
 from perf_tests.budgets import ARMS, CASE_IDS, CASES, readings
 
 pytestmark = pytest.mark.cpu
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every arm of the suite's own workloads, or of the one that ``--workload`` names."""
+    parametrize_budget(metafunc, "traffic")
+
+
+def test_messages_are_the_accepted(budgets: Budgets, wanted: Budgeted) -> None:
+    """Phase, kind, dtype and bytes of every message, in order, equal the stored budget: of a model of one's own too."""
+    budgets.check(wanted)
 
 
 @pytest.mark.parametrize(("world_size", "workload", "precision"), CASES, ids=CASE_IDS)
