@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,12 +64,18 @@ def open_platform(device: str) -> Platform:
     """Join the process group that torchrun describes in the environment."""
     if "WORLD_SIZE" not in os.environ:
         raise UsageError("no WORLD_SIZE in the environment: start it with torchrun --nproc-per-node N.")
-    world_size = int(os.environ["WORLD_SIZE"])
-    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
+    world_size = _count("WORLD_SIZE", os.environ["WORLD_SIZE"])
+    local_size = _count("LOCAL_WORLD_SIZE", os.environ.get("LOCAL_WORLD_SIZE", str(world_size)))
     platform = Platform.cpu(world_size) if device == "cpu" else Platform.accelerator(world_size, per_node=local_size)
     store, rank, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
     platform.open_rank(rank, store)
     return platform
+
+
+def _count(name: str, text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,6}", text):
+        raise UsageError(f"the environment's {name} is {text[:40]!a}, not a number of ranks: start it with torchrun.")
+    return int(text)
 
 
 def write(measurement: Measurement, out: Path) -> str:

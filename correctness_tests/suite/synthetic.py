@@ -29,6 +29,7 @@ from fixtures.measurements import (
 
 CPU4 = PlatformRecord(device_type="cpu", backend="gloo", world_size=4)
 WORKLOAD = WorkloadRecord(name="gpt2-rehearsal", num_params=1_000_000, tokens_per_batch=256, shape_hash="abc123")
+CONTROLS = dict.fromkeys(("memory", "clock", "collectives"), "read right")
 STACK = Stack(torch="2.13.0", python="3.11.9")
 
 
@@ -103,7 +104,12 @@ class Job:
             order=order,
             ranks=ranks,
             provenance=Provenance(
-                stack=self.stack, date=self.date, commit="0123456789ab", dirty=False, rank_patch=self.rank_patch
+                stack=self.stack,
+                date=self.date,
+                commit="0123456789ab",
+                dirty=False,
+                rank_patch=self.rank_patch,
+                controls=CONTROLS,
             ),
         )
 

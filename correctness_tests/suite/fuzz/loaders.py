@@ -1,0 +1,152 @@
+"""A target for each loader: bytes in; returns whether they were accepted, and raises for what must never happen."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from correctness_tests.suite.synthetic import WORKLOAD, Job, accepted
+from fixtures.errors import UsageError
+from fixtures.gate.baselines import BaselineFile, load_baseline, parse, render
+from fixtures.gate.comparisons import compare
+from fixtures.measurements import Measurement, PlatformRecord
+from fixtures.report.csvfile import append_csv
+from fixtures.report.results import load_results, parse_key
+
+MAX_ERROR = 2000
+"""Characters of an error's message; what it quotes of an input is cut."""
+
+LAUNCH = Job(launches=1).measurements()[0]
+ARMS = ("ddp", "fsdp2", "fsdp2-noreshard")
+
+
+@cache
+def folder() -> Path:
+    """Holds the file that is loaded; on a file system in memory where there is one."""
+    memory = Path("/dev/shm")
+    kept = tempfile.TemporaryDirectory(prefix="shardgate-fuzz-", dir=memory if memory.is_dir() else None)
+    _kept.append(kept)
+    return Path(kept.name)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def baseline(data: bytes) -> bool:
+    """A baseline that loads is written as text that loads as the same."""
+    path = folder() / "cpu-gloo-4.json"
+    path.write_bytes(data)
+    file = load_baseline(path)
+    assert render(parse(path, render(file))) == render(file)
+    return True
+
+
+def launch(data: bytes) -> bool:
+    """A launch that loads can be compared with others of its kind, whatever its figures are."""
+    own = folder() / "launch"
+    own.mkdir(exist_ok=True)
+    (own / "launch.json").write_bytes(data)
+    (loaded,) = load_results(own)
+    _judge(loaded)
+    return True
+
+
+def table(data: bytes) -> bool:
+    """Rows of a CSV that load can be compared."""
+    own = folder() / "table"
+    own.mkdir(exist_ok=True)
+    (own / "night.csv").write_bytes(data)
+    for loaded in load_results(own, platform_key="cpu-gloo-4", workload=lambda: WORKLOAD)[:3]:
+        _judge(loaded)
+    return True
+
+
+def _judge(loaded: Measurement) -> None:
+    launches = [
+        loaded.model_copy(update={"strategy": arm, "launch": number, "order": 3 * number + place})
+        for number in range(3)
+        for place, arm in enumerate(ARMS)
+    ]
+    for comparison in compare(launches, accepted_once(), gate_times=True):
+        comparison.model_dump_json()
+
+
+@cache
+def accepted_once() -> BaselineFile:
+    """A baseline to compare with."""
+    return accepted()
+
+
+def platform(data: bytes) -> bool:
+    """A platform's name that is accepted is the key of what it names."""
+    text = data.decode("utf-8", "surrogateescape")
+    assert parse_key(text).key == text
+    return True
+
+
+def settings(data: bytes) -> bool:
+    """Settings from the environment that are accepted can be recorded, and are part of a file's name."""
+    from fixtures.platforms import settings_that_matter
+
+    first, _, second = data.decode("utf-8", "surrogateescape").replace("\0", "").partition("\n")
+    found = settings_that_matter({"NCCL_ALGO": first, "PYTORCH_ALLOC_CONF": second})
+    record = PlatformRecord(device_type="cuda", backend="nccl", world_size=8, settings=found)
+    assert "/" not in record.key
+    return True
+
+
+def workload(data: bytes) -> bool:
+    """A workload's name that names nothing says so; one that names code is not tried here, since it would run."""
+    from fixtures.workloads import REGISTRY, resolve_workload
+
+    text = data.decode("utf-8", "surrogateescape")
+    module = text.partition(":")[0].split(".")[0]
+    if text in REGISTRY or module in sys.stdlib_module_names or module in sys.modules or module in _here():
+        return False
+    resolve_workload(text)
+    raise AssertionError(f"{text!r} was taken for a workload")
+
+
+@cache
+def _here() -> set[str]:
+    """Modules of the current folder."""
+    return {path.stem for path in Path.cwd().iterdir()}
+
+
+LOADERS: dict[str, Callable[[bytes], bool]] = {
+    target.__name__: target for target in (baseline, launch, table, platform, settings, workload)
+}
+
+
+@cache
+def seeds(name: str) -> tuple[bytes, ...]:
+    """Good inputs of a loader, to begin with."""
+    made: dict[str, Callable[[], str]] = {
+        "baseline": lambda: render(accepted(Job(launches=3))),
+        "launch": lambda: LAUNCH.model_dump_json(exclude_none=True),
+        "table": _table,
+        "platform": lambda: "cuda-nccl-8--nvidia-h100",
+        "settings": lambda: "Ring\nexpandable_segments:True, max_split_size_mb:64",
+        "workload": lambda: "my_models.large:factory",
+    }
+    return (made[name]().encode(),)
+
+
+def _table() -> str:
+    path = folder() / "seed.csv"
+    path.unlink(missing_ok=True)
+    append_csv(path, [LAUNCH, LAUNCH])
+    return path.read_text()
+
+
+def attempt(name: str, data: bytes) -> bool:
+    """Whether a loader accepts the input; any exception but a UsageError of bounded length comes through."""
+    try:
+        return LOADERS[name](data)
+    except UsageError as error:
+        message = str(error)
+    assert len(message) < MAX_ERROR, f"a message of {len(message)} characters: {message[:200]}"
+    return False

@@ -1,0 +1,69 @@
+"""Whatever a loader is given, it loads or is one UsageError of bounded length; what once broke one is tried again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from correctness_tests.suite.fuzz import __main__ as command
+from correctness_tests.suite.fuzz.loaders import LOADERS, attempt, seeds
+from correctness_tests.suite.test_baselines_loading import VALUES, places
+from fixtures.errors import UsageError
+
+pytestmark = pytest.mark.cpu
+
+FINDINGS = sorted(path for path in command.FINDINGS.iterdir() if not path.name.startswith("."))
+LAUNCH = json.loads(seeds("launch")[0])
+PLACES = places(LAUNCH)[1:]
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_good_input_is_accepted(name: str) -> None:
+    """The inputs that fuzzing begins with are good ones; a workload's name is good where it is refused by name."""
+    assert [attempt(name, seed) for seed in seeds(name)] == [name != "workload"]
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@given(data=st.data())
+def test_any_edit_is_accepted_or_refused(name: str, data: st.DataObject) -> None:
+    """Any bytes in place of any part of a good input, and any bytes at all."""
+    seed = data.draw(st.sampled_from([*seeds(name), b""]))
+    begin = data.draw(st.integers(0, len(seed)))
+    end = data.draw(st.integers(begin, min(len(seed), begin + 40)))
+    new = data.draw(st.binary(max_size=16) | st.text(max_size=12).map(lambda t: t.encode("utf-8", "surrogatepass")))
+    attempt(name, seed[:begin] + new + seed[end:])
+
+
+@given(place=st.sampled_from(PLACES), value=VALUES | st.sampled_from([2**62, 1e-300, 1e300, "", []]))
+def test_any_value_anywhere_in_a_launch_is_judged_or_refused(place: tuple[str | int, ...], value: Any) -> None:
+    """Any JSON in place of any value of a stored launch: refused, or judged without another error."""
+    tree = json.loads(json.dumps(LAUNCH))
+    spot = tree
+    for step in place[:-1]:
+        spot = spot[step]
+    spot[place[-1]] = value
+    attempt("launch", json.dumps(tree).encode("utf-8", "surrogatepass"))
+
+
+def test_what_once_broke_a_loader_is_refused() -> None:
+    """Every input that fuzzing has found: its loader accepts or refuses it now."""
+    for path in FINDINGS:
+        attempt(path.name.partition("-")[0], path.read_bytes())
+
+
+def test_what_breaks_a_loader_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a loader that raises anything else, or a message without end, fails."""
+    monkeypatch.setitem(LOADERS, "platform", lambda data: bool(data[10**6]))
+    with pytest.raises(IndexError):
+        attempt("platform", b"")
+
+    def talk(data: bytes) -> bool:
+        raise UsageError("x" * 5000)
+
+    monkeypatch.setitem(LOADERS, "platform", talk)
+    with pytest.raises(AssertionError, match="a message of 5000 characters"):
+        attempt("platform", b"")
