@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +15,8 @@ from torch import nn
 from fixtures.ledger import Precision, Shape
 from fixtures.measurements import CollectiveTally, Settings
 from fixtures.meters.collectives import CollectivesMeter
-from fixtures.meters.memory import memory_meter
+from fixtures.meters.memory import CpuMemoryMeter
+from fixtures.platforms import Platform, playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 from fixtures.strategies import build_model
@@ -23,6 +27,9 @@ UNEVEN = f"{__name__}:uneven"
 """A workload no dimension of which N = 2 or 4 divides."""
 
 ARMS = ("ddp", "fsdp1", "fsdp2", "fsdp2-noreshard")
+
+STEPS = 2
+"""Steps under the meters; the figures are the last one's, since DDP rebuilds its buckets in the second of all."""
 
 CASES: list[tuple[int, str, Precision]] = [
     (2, UNEVEN, "mixed"),
@@ -48,6 +55,10 @@ class Reading:
     tallies: list[CollectiveTally]
     blocks: list[list[Shape]]
     root: list[Shape]
+    phase_bytes: dict[str, int]
+    """Of the memory meter, and ``resident``."""
+    live_bytes: list[int]
+    """All that is alive after each step under the meters: a leak shows here, even one that lowers a step's peak."""
 
     @property
     def units(self) -> list[list[Shape]]:
@@ -63,23 +74,62 @@ def readings(pool: RankPool, strategy: str, workload: str, precision: Precision)
 
 
 def read_arm(strategy: str, workload: str, precision: Precision) -> Reading:
-    """Build one arm on this rank, take two steps to steady it and one under the meters."""
-    platform = current().platform
-    memory, collectives = memory_meter(platform), CollectivesMeter()
+    """Read one arm on this rank."""
+    return read_on(current().platform, strategy, workload, precision)
+
+
+def read_played(
+    strategy: str, workload: str, precision: Precision, world_size: int, ranks: Sequence[int]
+) -> list[Reading]:
+    """Read one arm as each of these ranks of N, played in turn by this process."""
+    read = []
+    with _no_old_objects():
+        for rank in ranks:
+            with playing_rank(rank, world_size) as platform:
+                read.append(read_on(platform, strategy, workload, precision))
+            gc.collect()  # a sharded module refers to itself
+    return read
+
+
+def read_on(
+    platform: Platform, strategy: str, workload: str, precision: Precision, memory: CpuMemoryMeter | None = None
+) -> Reading:
+    """Build one arm, take a step to steady it and ``STEPS`` under the meters; the last one's figures."""
+    memory, collectives = memory or CpuMemoryMeter(), CollectivesMeter()
     blocks, root, buffer_bytes = _shapes(resolve_workload(workload))
+    live = []
     with memory.watch():
         trainer = Trainer(Arm(workload, strategy, Settings(precision=precision)), platform)
-        for _ in range(2):
-            trainer.step()
-        memory.start()
-        collectives.start()
-        # Its storage may be larger than a scalar: mse_loss leaves the loss in the buffer of its terms.
-        loss_bytes = trainer.step(memory.mark).untyped_storage().nbytes()
-        tallies = collectives.stop()
-        samples = memory.stop()
-    held = buffer_bytes + trainer.batch.untyped_storage().nbytes()
+        trainer.step()
+        for _ in range(STEPS):
+            memory.start()
+            collectives.start()
+            # Its storage may be larger than a scalar: mse_loss leaves the loss in the buffer of its terms.
+            loss_bytes = trainer.step(memory.mark).untyped_storage().nbytes()
+            tallies = collectives.stop()
+            samples = memory.stop()
+            live.append(samples.resident_bytes)
+    held = buffer_bytes + tensor_bytes(trainer.batch)
     gradients = samples.phase_bytes["after_optimizer"] - samples.resident_bytes - loss_bytes
-    return Reading(samples.resident_bytes, gradients, held, tallies, blocks, root)
+    phases = samples.phase_bytes | {"resident": samples.resident_bytes}
+    return Reading(samples.resident_bytes, gradients, held, tallies, blocks, root, phases, live)
+
+
+def tensor_bytes(batch: torch.Tensor | Sequence[torch.Tensor]) -> int:
+    """Bytes of a batch: a tensor, or several."""
+    tensors = [batch] if isinstance(batch, torch.Tensor) else batch
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+
+
+@contextmanager
+def _no_old_objects() -> Iterator[None]:
+    """Keep the collector from walking all that was there before at every reading, which takes longer than a step."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def uneven() -> Workload:

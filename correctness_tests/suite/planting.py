@@ -95,8 +95,9 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
         with _no_shrinking(derandomize=rank_patch is not None), ExitStack() as pools:
             if "tmp_path" in inspect.signature(test).parameters:
                 arguments["tmp_path"] = Path(pools.enter_context(TemporaryDirectory(prefix="shardgate-")))
-            if "ranks" in inspect.signature(test).parameters:
-                test(ranks=_patched_ranks(pools, rank_patch), **arguments)
+            fixtures = {"ranks": Platform.cpu, "solo": Platform.solo}
+            if wanted := fixtures.keys() & inspect.signature(test).parameters.keys():
+                test(**{name: _patched_ranks(pools, rank_patch, fixtures[name]) for name in wanted}, **arguments)
             else:
                 pool = pools.enter_context(RankPool(Platform.cpu(1), rank_patch=rank_patch))
                 pool.run(run_alone, fault.test, arguments, rank_patch is not None)
@@ -117,13 +118,15 @@ def run_alone(test: str, arguments: Mapping[str, Any], planted: bool) -> None:
         find_test(test)(**arguments)
 
 
-def _patched_ranks(pools: ExitStack, rank_patch: str | None) -> Callable[[int], RankPool]:
-    """The fixture ``ranks`` with a fault on every rank."""
+def _patched_ranks(
+    pools: ExitStack, rank_patch: str | None, platform: Callable[[int], Platform]
+) -> Callable[[int], RankPool]:
+    """The fixture ``ranks``, or ``solo``, with a fault on every rank."""
     kept: dict[int, RankPool] = {}
 
     def ranks(world_size: int) -> RankPool:
         if world_size not in kept or not kept[world_size].healthy:
-            kept[world_size] = pools.enter_context(RankPool(Platform.cpu(world_size), rank_patch=rank_patch))
+            kept[world_size] = pools.enter_context(RankPool(platform(world_size), rank_patch=rank_patch))
         return kept[world_size]
 
     return ranks

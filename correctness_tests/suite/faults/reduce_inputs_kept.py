@@ -1,0 +1,40 @@
+"""FSDP2 keeps every unit's reduce-scatter input to the end of backward, where it should keep one: no leak, a peak.
+
+Must fail: ``perf_tests/test_phase_accounts.py::test_every_phase_is_the_ledgers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from correctness_tests.suite.faults import Caught
+from fixtures.torch_internals import patch_fully_shard
+
+CAUGHT = Caught(
+    r"peak_backward, fsdp2 of even.*difference \+.*reduce-scatter inputs: measured",
+    {"size": "even", "world_size": 4, "strategy": "fsdp2"},
+)
+
+
+def apply() -> None:
+    """Plant the fault in this process."""
+    kept: list[Any] = []
+
+    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        def reduce(*args: Any) -> Any:
+            found = original(*args)
+            kept.append(found[0])
+            return found
+
+        return reduce
+
+    def release(original: Callable[..., Any]) -> Callable[..., Any]:
+        def finalize_backward(group: Any) -> None:
+            kept.clear()
+            original(group)
+
+        return finalize_backward
+
+    patch_fully_shard("reduce", replace)
+    patch_fully_shard("finalize_backward", release)
