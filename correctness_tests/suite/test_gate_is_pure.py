@@ -40,6 +40,8 @@ MODULES = [
     "fixtures.ledger",
     "fixtures.ledger.bookkeeping",
     "fixtures.measurements",
+    "fixtures.reconciliation",
+    "fixtures.report.accounts",
     "fixtures.report.bandwidth",
     "fixtures.report.budgets",
     "fixtures.report.csvfile",
