@@ -21,6 +21,7 @@ from correctness_tests.gradients import (
     uneven_gpt2,
     whole_number_mlp,
 )
+from correctness_tests.suite import rank_jobs
 from correctness_tests.test_reduction_is_float32 import mean_of_bfloat16_gradients
 from correctness_tests.training import whole_parameters
 from fixtures.ranks.pool import RankPool
@@ -191,6 +192,19 @@ def test_deepspeeds_defaults_keep_small_parameters_whole(ranks: Ranks) -> None:
     names = [name for name, _ in uneven_gpt2().model().named_parameters()]
     for found in ranks(2).run(gathered, "zero3-defaults"):
         assert found == dict.fromkeys(("forward", "backward", "optimizer", "step"), names)
+
+
+def listening_addresses() -> list[str]:
+    """On a rank: build an engine, then list the addresses on which this rank accepts TCP connections."""
+    apply("zero3", uneven_gpt2())
+    return rank_jobs.listening_addresses()
+
+
+def test_deepspeed_listens_on_loopback_only(ranks: Ranks) -> None:
+    """An engine opens nothing to the network: it uses the process group that was open before."""
+    addresses = {address for found in ranks(2).run(listening_addresses) for address in found}
+    assert addresses
+    assert addresses <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_deepspeed_leaves_torch_as_it_was(ranks: Ranks) -> None:
