@@ -11,7 +11,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from fixtures.gate.comparisons import RANK0_ONLY
 from fixtures.job import Job
 from fixtures.measurements import ARMS, PAIRS
-from fixtures.report.benchmarks import RecordedClock
+from fixtures.report.benchmarks import RecordedClock, arm_info
 
 pytestmark = pytest.mark.gpu
 
@@ -36,4 +36,4 @@ def test_step_time(job: Job, arm: str, benchmark: BenchmarkFixture) -> None:
         counts = {rank.rank: len(rank.step_ms) for rank in launch.ranks}
         expected = dict.fromkeys(range(launch.platform.world_size), launch.settings.timed_steps)
         assert counts == expected, f"{arm}, launch {launch.launch}: timed steps by rank {counts}, expected {expected}"
-    RANKS_CLOCK.replay(benchmark, launches, extra_info=job.benchmark_info(arm))
+    RANKS_CLOCK.replay(benchmark, launches, extra_info=arm_info(launches, job.comparisons))
