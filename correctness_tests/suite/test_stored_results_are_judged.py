@@ -136,14 +136,17 @@ def test_benchmark_json_holds_the_ranks_step_times(judge: Judge) -> None:
 
 
 def test_xdist_shows_the_workers_tables(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under ``-n 2`` one worker judges the whole job, and the terminal shows its tables once."""
+    """Under ``-n 2`` one worker judges the whole job; the terminal shows its tables once and writes the page."""
     save_results(judge.results, replace(NIGHT, seed=1).measurements())
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     result = judge.pytester.runpytest_subprocess(
-        *("-p", "fixtures.plugin", "-m", "gpu", "-n", "2", "--from-results", "stored", "--baselines", "accepted")
+        *("-p", "fixtures.plugin", "-m", "gpu", "-n", "2", "--from-results", "stored", "--baselines", "accepted"),
+        *("--report", "page.html"),
     )
     assert result.ret == pytest.ExitCode.OK, result.stdout.str()
     assert sum(line.endswith("PASS") for line in result.outlines) == 6
+    assert result.outlines.count("report: page.html") == 1
+    assert "Good: all 6 gated comparisons hold" in (judge.pytester.path / "page.html").read_text()
 
 
 def test_judging_needs_no_torch(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

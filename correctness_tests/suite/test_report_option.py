@@ -1,0 +1,97 @@
+"""``--report`` writes the page whatever the night was, and never costs a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
+from fixtures.report.__main__ import main
+from fixtures.report.results import save_results
+
+pytestmark = pytest.mark.cpu
+
+__all__ = ["judge"]
+
+
+def test_a_passing_night_has_a_page(judge: Judge) -> None:
+    """The page is where it was asked for, the terminal says where, and the session passes."""
+    result = judge.run(NIGHT, "--report", "night/page.html")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["report: night/page.html"])
+    text = (judge.pytester.path / "night/page.html").read_text()
+    assert "Good: all 6 gated comparisons hold" in text
+    assert "--from-results stored" in text
+
+
+def test_a_failing_night_has_a_page(judge: Judge) -> None:
+    """The session fails as before, and the page says why; a verdict's message is there once."""
+    result = judge.run(slipped("fsdp2", peak=1.3), "--report", "page.html")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = (judge.pytester.path / "page.html").read_text()
+    assert "Bad: 1 regressed, 1 improved, of 6 gated comparisons" in text
+    assert text.count("REGRESSED gpt2-rehearsal/fsdp2:ddp/peak") == 1
+
+
+def test_other_failing_checks_are_on_the_page(judge: Judge) -> None:
+    """A check that is no comparison fails: the page of a night whose ratios hold is bad."""
+    judge.pytester.makepyfile(
+        test_more="import pytest\n@pytest.mark.gpu\ndef test_more():\n    assert 'the sun' == 'the moon'"
+    )
+    result = judge.run(NIGHT, "--report", "page.html")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = (judge.pytester.path / "page.html").read_text()
+    assert "Bad: 1 other check failed" in text
+    assert "the moon" in text
+
+
+def test_a_page_that_cannot_be_written_is_one_error(judge: Judge) -> None:
+    """The verdicts and results stay; the session fails with the file and the reason."""
+    (judge.pytester.path / "taken").write_text("a file")
+    result = judge.run(NIGHT, "--report", "taken/page.html", "--results", "kept")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*PASS*", "ERROR: no report: taken/page.html*"])
+    assert (judge.pytester.path / "kept/judged/verdicts.json").exists()
+
+
+def test_a_folder_is_no_page(judge: Judge) -> None:
+    """Found before anything is judged, with the remedy."""
+    result = judge.run(NIGHT, "--report", "stored")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--report stored is a folder: name a file, for example --report stored/report.html."])
+
+
+def test_without_a_name_it_lies_in_the_results(judge: Judge) -> None:
+    """A bare ``--report`` needs a folder of results; with one, the page is report.html in it."""
+    result = judge.run(NIGHT, "--report")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*stored results get none: name a FILE."])
+    assert judge.judge("--report", "--results", "kept").ret == pytest.ExitCode.OK
+    assert (judge.pytester.path / "kept/report.html").exists()
+
+
+def test_no_job_no_page(judge: Judge) -> None:
+    """Where no check of the job is selected there is nothing to show: said, and a failure."""
+    result = judge.run(NIGHT, "--report", "page.html", "-k", "nothing_at_all")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--report page.html is a page of the gpu tier's job*"])
+
+
+def test_stored_results_become_a_page_and_pictures(judge: Judge, capsys: pytest.CaptureFixture[str]) -> None:
+    """``python -m fixtures.report`` judges, draws and names what it wrote; the page says what it did not check."""
+    save_results(judge.results, slipped("fsdp2", peak=1.3).measurements())
+    there = judge.pytester.path
+    stored = [str(judge.results), "--baselines", str(judge.baselines)]
+    assert main([*stored, "--report", str(there / "page.html"), "--out", str(there / "pictures")]) == 0
+    written = capsys.readouterr().out.split()
+    assert [Path(path).name for path in written] == ["memory.svg", "knob.svg", "page.html"]
+    text = (there / "page.html").read_text()
+    assert "Bad: 1 regressed, 1 improved, of 6 gated comparisons" in text
+    assert "the comparisons alone were judged" in text
+
+
+def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty folder, and a file where a folder must be: exit status 2, one line with the path."""
+    assert main([str(tmp_path), "--report", str(tmp_path / "page.html")]) == 2
+    assert capsys.readouterr().err.startswith(f"ERROR: {tmp_path}: holds no launch")
