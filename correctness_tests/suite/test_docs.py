@@ -17,7 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 
 EXPORTS = "correctness_tests/suite/test_history_exports.py"
+SIMULATED = "perf_tests/test_simulated_steps.py"
+SIMULATED_FILES = f'{SIMULATED}: simulate.main(["--write", "--timelines"'
 RUN_BY = {
+    "python -m perf_tests.simulate": f"{SIMULATED}: simulate.main([])",
+    "python -m perf_tests.simulate --write": SIMULATED_FILES,
+    "python -m perf_tests.simulate --timelines results/simulated.json": SIMULATED_FILES,
     "python -m fixtures.history changes": f'{EXPORTS}: main(["changes", str(history)])',
     "python -m fixtures.history otava --out results/otava": f'{EXPORTS}: main(["otava", str(history), "--out"',
     "python -m fixtures.history benchmark --out results/nights": f'{EXPORTS}: main(["benchmark", str(history)',

@@ -1,0 +1,74 @@
+"""Simulate the published machine and larger ones: print the tables of docs/simulation.md, or write them there.
+
+``python -m perf_tests.simulate`` prints; ``--write`` renews the page's tables; ``--timelines FILE`` writes the three
+arms' simulated steps as JSON, for pictures. It needs no GPU and takes some seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from fixtures.models import LARGE
+from fixtures.recording import model_spec
+from fixtures.report.simulation import DEFAULT, tables
+from fixtures.simulation import published
+from fixtures.simulation.rules import timeline
+from fixtures.simulation.specs import ModelSpec, deepened
+from fixtures.timelines import Timeline
+from fixtures.workloads import gpt2
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "simulation.md"
+MICRO_BATCH = 4
+END = "<!-- end -->"
+
+
+def gpt2_large() -> ModelSpec:
+    """The experiment's model: two blocks of it looked at, all 36 alike."""
+    return deepened(model_spec(gpt2("gpt2-large", replace(LARGE, layers=2), MICRO_BATCH)), LARGE.layers)
+
+
+def simulated_timelines(model: ModelSpec) -> list[Timeline]:
+    """One step of each published arm as the simulation has it, with one communicator."""
+    return [timeline(arm, published.place(arm, model, DEFAULT)) for arm in published.MEASURED_MS]
+
+
+def renewed(page: str, found: dict[str, str]) -> str:
+    """The page with each table between its markers, ``<!-- table: NAME -->`` and ``<!-- end -->``, as it is now.
+
+    ValueError for a table that the page has no place for, or a place without a table.
+    """
+    places = re.findall(r"<!-- table: (\w+) -->", page)
+    if sorted(places) != sorted(found):
+        raise ValueError(f"the page has places for {sorted(places)}, the simulation has {sorted(found)}")
+    for name, table in found.items():
+        before, after = page.split(f"<!-- table: {name} -->\n")
+        page = f"{before}<!-- table: {name} -->\n{table}\n{after[after.index(END) :]}"
+    return page
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.simulate", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--write", action="store_true", help=f"renew the tables of docs/{PAGE.name}")
+    parser.add_argument("--timelines", type=Path, metavar="FILE", help="write the arms' simulated steps as JSON")
+    options = parser.parse_args(arguments)
+    model = gpt2_large()
+    found = tables(model)
+    if options.write:
+        PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    else:
+        print("\n\n".join(f"{name}\n\n{table}" for name, table in found.items()))
+    if options.timelines:
+        options.timelines.parent.mkdir(parents=True, exist_ok=True)
+        options.timelines.write_bytes(TypeAdapter(list[Timeline]).dump_json(simulated_timelines(model)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
