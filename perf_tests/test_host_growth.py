@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 import pytest
 
 from fixtures.budgets import BUDGET_ARMS, WORLD_SIZE
 from fixtures.measurements import Settings
 from fixtures.meters.growth import Growth, measure_growth
-from fixtures.platforms import Platform
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 from fixtures.training import Arm, Trainer
@@ -30,10 +30,9 @@ def growth_of(strategy: str, workload: str = "mlp") -> Growth:
 
 
 @pytest.mark.parametrize("strategy", BUDGET_ARMS)
-def test_nothing_grows(solo: object, strategy: str) -> None:
+def test_nothing_grows(solo: Callable[[int], RankPool], strategy: str) -> None:
     """Over 20 steps no tensor more, even uncollected; of objects only garbage, so many a step; no entry of a cache."""
-    with RankPool(Platform.solo(WORLD_SIZE)) as pool:  # a process of its own: other tests' caches are not this one's
-        growth: Growth = pool.run(growth_of, strategy)[0]
+    growth: Growth = solo(WORLD_SIZE).run(growth_of, strategy)[0]
     assert (growth.tensors, growth.storages) == (0, 0), (
         f"{strategy} of mlp on cpu-solo-{WORLD_SIZE}: {STEPS} steps left {growth.tensors:+} tensors and "
         f"{growth.storages:+} storages behind while nothing was collected. Memory that only the collector frees is "

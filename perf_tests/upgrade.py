@@ -1,9 +1,13 @@
 """Two torch versions side by side on this machine: ``tox -e upgrade``, or with two interpreters of your own.
 
 Sessions of the gpu tier run in turn, old new new old, each on fresh ranks, so that a slow hour of the machine is
-shared by both stacks; then the exact budgets of the cpu tier run once under each. Every move is split into what both
-arms share and what remains in their ratio. Exit status 1 when the arms moved apart by more than the tolerance, or the
-new stack breaks a budget that the old one kept.
+shared by both stacks; every move is split into what both arms share and what remains in their ratio. Then the cpu tier
+of perf_tests runs once under each, and a table says what moved in the budgets: messages, bytes, the host's work.
+``--budgets-only`` leaves the sessions out, and takes a minute. Nothing is written to the baselines unless
+``--accept-host REASON`` asks for it: then the new stack gets its own entries of the host's budgets.
+
+Exit status 1 when the arms moved apart by more than the tolerance, or the new stack breaks a check of the cpu tier that
+the old one kept; a stack whose budgets are accepted breaks none, and the table shows its moves all the same.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from fixtures.budgets import READINGS, load_readings
 from fixtures.errors import UsageError
-from fixtures.gate.upgrade import split_moves, stacks_of
+from fixtures.gate.upgrade import budget_moves, split_moves, stacks_of
+from fixtures.report.budgets import upgrade_budget_text
 from fixtures.report.results import load_nights
 from fixtures.report.tables import render
 from fixtures.report.upgrades import upgrade_notes, upgrade_table
@@ -24,25 +30,50 @@ from fixtures.report.upgrades import upgrade_notes, upgrade_table
 ORDER = ("old", "new", "new", "old")
 SESSION_ENDS = (0, 1)
 """pytest's exit statuses of a session that ran: without baselines every case fails, and is measured all the same."""
+BUDGET_TESTS = tuple(f"perf_tests/test_{name}_budget.py" for name in ("traffic", "memory", "host"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
+    options, given = _parser().parse_known_args(arguments)
+    results = options.results or Path("results") / f"upgrade-{datetime.now():%Y-%m-%d-%H%M%S}"
+    pythons = {"old": options.old, "new": options.new}
+    workload = ["--workload", options.workload] if options.workload else []
+    accepted = ["--baselines", str(options.baselines)] if options.baselines else []
+    tests = BUDGET_TESTS if options.budgets_only else ("perf_tests",)
+    try:
+        failed = False
+        if not options.budgets_only:
+            folders = _measure(pythons, results, ["--launches", options.launches, *workload, *given])
+            failed = _split(folders)
+        failed = _budgets(pythons, results, tests, [*workload, *accepted]) or failed
+        if options.accept_host is not None:
+            _accept(options.new, results, options.accept_host, [*workload, *accepted])
+        return int(failed)
+    except UsageError as error:
+        print(f"upgrade: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Options of pytest's, for example ``--rehearse``, are passed on to the sessions of the gpu tier."""
     parser = argparse.ArgumentParser(prog="perf_tests/upgrade.py", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--old", required=True, metavar="PYTHON", help="interpreter that has the old torch")
     parser.add_argument("--new", required=True, metavar="PYTHON", help="interpreter that has the new torch")
     parser.add_argument("--results", type=Path, metavar="DIR", help="default: results/upgrade-<date and time>")
     parser.add_argument("--launches", default="3", metavar="COUNT", help="of each arm and session (default: 3)")
-    options, given = parser.parse_known_args(arguments)
-    results = options.results or Path("results") / f"upgrade-{datetime.now():%Y-%m-%d-%H%M%S}"
-    pythons = {"old": options.old, "new": options.new}
-    try:
-        folders = _measure(pythons, results, ["--launches", options.launches, *given])
-        failed = _split(folders)
-        return int(_budgets(pythons, results) or failed)
-    except UsageError as error:
-        print(f"upgrade: {error}", file=sys.stderr)
-        return 2
+    parser.add_argument("--workload", metavar="NAME", help="what is trained (default: the suite's own)")
+    parser.add_argument(
+        "--baselines", type=Path, metavar="DIR", help="folder of accepted budgets (default: the suite's)"
+    )
+    parser.add_argument("--budgets-only", action="store_true", help="no sessions of the gpu tier: the budgets alone")
+    parser.add_argument(
+        "--accept-host",
+        metavar="REASON",
+        help="afterwards give the new stack its own entries of the host's budgets; bytes and messages are never taken "
+        "along, since they are one for all stacks (default: nothing is accepted)",
+    )
+    return parser
 
 
 def _measure(pythons: dict[str, str], results: Path, given: Sequence[str]) -> dict[str, list[Path]]:
@@ -52,7 +83,8 @@ def _measure(pythons: dict[str, str], results: Path, given: Sequence[str]) -> di
         folder = results / f"{index}-{side}"
         print(f"session {index + 1} of {len(ORDER)}: {side}", flush=True)
         none = ["--baselines", str(results / "no-baselines")]
-        _pytest(pythons[side], results / f"{index}-{side}.log", ["-m", "gpu", "--results", str(folder), *none, *given])
+        selected = ["perf_tests", "-m", "gpu", "--results", str(folder), *none, *given]
+        _pytest(pythons[side], results / f"{index}-{side}.log", selected)
         folders[side].append(folder)
     return folders
 
@@ -68,20 +100,39 @@ def _split(folders: dict[str, list[Path]]) -> bool:
     return any(split.fails for split in splits)
 
 
-def _budgets(pythons: dict[str, str], results: Path) -> bool:
-    """The exact budgets under each stack; True when the new one breaks what the old one kept."""
-    ends = {side: _pytest(pythons[side], results / f"budgets-{side}.log", ["-m", "cpu"]) for side in pythons}
+def _budgets(pythons: dict[str, str], results: Path, tests: Sequence[str], given: Sequence[str]) -> bool:
+    """The budgets under each stack, side by side; True when the new one breaks a check that the old one kept."""
+    ends, readings = {}, {}
+    for side, python in pythons.items():
+        folder, log = results / f"budgets-{side}", results / f"budgets-{side}.log"
+        print(f"budgets: {side}", flush=True)
+        ends[side] = _pytest(python, log, [*tests, "-m", "cpu", "--results", str(folder), *given])
+        readings[side] = load_readings(folder / "judged" / READINGS)
+    stacks = [str(readings[side][0].provenance.stack) for side in ("old", "new")]
+    print(upgrade_budget_text(budget_moves(readings["old"], readings["new"]), *stacks))
     words = {
         side: "kept" if end == 0 else f"broken, see {results / f'budgets-{side}.log'}" for side, end in ends.items()
     }
-    print(f"exact budgets of the cpu tier: old stack {words['old']}; new stack {words['new']}")
+    print(f"by what is accepted: old stack {words['old']}; new stack {words['new']}")
     return ends["new"] != 0 and ends["old"] == 0
+
+
+def _accept(python: str, results: Path, reason: str, given: Sequence[str]) -> None:
+    """Give the new stack its own entries of the host's budgets."""
+    log = results / "accept.log"
+    update = ["--update-baselines", "--reason", reason, "--accept", "*/host"]
+    end = _pytest(python, log, [BUDGET_TESTS[2], "-m", "cpu", *update, *given])
+    lines = log.read_text(encoding="utf-8").splitlines()
+    shown = [line for line in lines if line.startswith(("update of", "budgets written", "budgets unch", "ERROR:"))]
+    print("\n".join(shown or lines[-15:]))
+    if end:
+        raise UsageError(f"the new stack's budgets were not accepted, see {log}")
 
 
 def _pytest(python: str, log: Path, arguments: Sequence[str]) -> int:
     """One session; UsageError with the end of its output when it could not run."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [python, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider", *arguments]
+    command = [python, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     with log.open("w", encoding="utf-8") as stream:
         try:
             end = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT, check=False).returncode

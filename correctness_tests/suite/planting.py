@@ -20,6 +20,9 @@ import torch.distributed as dist
 
 from correctness_tests.suite import faults
 from correctness_tests.suite.faults import Caught
+from fixtures.budgets import Budgets
+from fixtures.measurements import Settings
+from fixtures.options import DEFAULT_WORKLOAD, GPU_LAUNCHES, GPU_WORLD_SIZE, SUITE, Options
 from fixtures.platforms import Platform
 from fixtures.ranks.failures import RanksFailedError
 from fixtures.ranks.pool import RankPool
@@ -95,9 +98,14 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
         with _no_shrinking(derandomize=rank_patch is not None), ExitStack() as pools:
             if "tmp_path" in inspect.signature(test).parameters:
                 arguments["tmp_path"] = Path(pools.enter_context(TemporaryDirectory(prefix="shardgate-")))
+            parameters = inspect.signature(test).parameters.keys()
+            if "budgets" in parameters:
+                arguments["budgets"] = patched_budgets(rank_patch)
             fixtures = {"ranks": Platform.cpu, "solo": Platform.solo}
-            if wanted := fixtures.keys() & inspect.signature(test).parameters.keys():
-                test(**{name: _patched_ranks(pools, rank_patch, fixtures[name]) for name in wanted}, **arguments)
+            for name in fixtures.keys() & parameters:
+                arguments[name] = _patched_ranks(pools, rank_patch, fixtures[name])
+            if parameters & {"budgets", *fixtures}:
+                test(**arguments)
             else:
                 pool = pools.enter_context(RankPool(Platform.cpu(1), rank_patch=rank_patch))
                 pool.run(run_alone, fault.test, arguments, rank_patch is not None)
@@ -130,6 +138,26 @@ def _patched_ranks(
         return kept[world_size]
 
     return ranks
+
+
+def patched_budgets(rank_patch: str | None, baselines: Path = SUITE / "baselines") -> Budgets:
+    """The fixture ``budgets``, its readings taken with a fault planted."""
+    options = Options(
+        rehearse=False,
+        world_size=GPU_WORLD_SIZE,
+        workload=DEFAULT_WORKLOAD,
+        launches=GPU_LAUNCHES,
+        max_launches=GPU_LAUNCHES,
+        settings=Settings(),
+        baselines=baselines,
+        results=None,
+        from_results=(),
+        platform_key=None,
+        update=None,
+        dry_run=True,
+        rank_patch=rank_patch,
+    )
+    return Budgets(options)
 
 
 @contextmanager

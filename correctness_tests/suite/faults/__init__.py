@@ -23,8 +23,8 @@ class Caught:
     """How the test that a fault names fails under it.
 
     ``message`` is a regular expression, dot matching newlines, searched in the failure's text; ``arguments`` are the
-    test's own, ``ranks``, ``solo`` and ``tmp_path`` apart. A test that wants no pool runs in a process of its own in
-    which the fault is planted.
+    test's own, ``ranks``, ``solo``, ``budgets`` and ``tmp_path`` apart. A test without any of the first three runs in a
+    process of its own in which the fault is planted.
     """
 
     message: str
