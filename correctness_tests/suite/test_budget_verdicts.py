@@ -1,0 +1,142 @@
+"""Property: one function decides about a budget, two-sided, exact but for calls, by the nearest stack of one Python."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from correctness_tests.suite.synthetic_budgets import (
+    BUDGETS,
+    MESSAGES,
+    MODEL,
+    TORCH9,
+    TORCH13,
+    TORCH14,
+    accepted,
+    case,
+    host,
+    judged,
+    memory,
+    provenance,
+    reading,
+    traffic,
+)
+from fixtures.gate.budget_verdicts import judge_budget
+from fixtures.gate.budgets import Reading, StackLabel, nearest
+from fixtures.gate.verdicts import Verdict
+from fixtures.measurements import Stack
+
+pytestmark = pytest.mark.cpu
+
+FIRST, SECOND, THIRD = MESSAGES
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_what_was_accepted_passes(budget: str) -> None:
+    """The same reading again: PASS, and nothing moved."""
+    found = judged(budget, reading(budget), accepted())
+    assert (found.verdict, found.moves, found.events) == (Verdict.PASS, (), ())
+
+
+@pytest.mark.parametrize(
+    ("budget", "read", "verdict"),
+    [
+        ("memory", memory(resident=4097), Verdict.REGRESSED),
+        ("memory", memory(peak=8191), Verdict.IMPROVED),
+        ("memory", memory(resident=4095, peak=8193), Verdict.REGRESSED),
+        ("traffic", traffic(*MESSAGES, "optimizer broadcast uint8 4"), Verdict.REGRESSED),
+        ("traffic", traffic(FIRST, THIRD), Verdict.IMPROVED),
+        ("traffic", traffic(FIRST, SECOND, THIRD.replace("float32 2048", "bfloat16 1024")), Verdict.REGRESSED),
+        ("traffic", traffic(FIRST, THIRD, SECOND), Verdict.REGRESSED),
+        ("traffic", traffic(FIRST, SECOND.replace("backward", "forward"), THIRD), Verdict.REGRESSED),
+        ("traffic", traffic(*(text.replace("blocks.0", "layers.0") for text in MESSAGES)), Verdict.PASS),
+        ("host", host(forward=1020), Verdict.PASS),
+        ("host", host(forward=1021), Verdict.REGRESSED),
+        ("host", host(forward=980, backward=1960), Verdict.PASS),
+        ("host", host(forward=979), Verdict.IMPROVED),
+        ("host", host(adds=11), Verdict.REGRESSED),
+        ("host", host(adds=9), Verdict.IMPROVED),
+    ],
+)
+def test_every_move_has_its_verdict(budget: str, read: Reading, verdict: Verdict) -> None:
+    """Bytes, counts, operators and order are exact, calls within 2%; the name of a unit is for the reader."""
+    assert judged(budget, read, accepted()).verdict is verdict
+
+
+@given(forward=st.integers(200, 3000), adds=st.integers(0, 20), backward=st.integers(1, 4000))
+def test_passing_means_within_the_bounds(forward: int, adds: int, backward: int) -> None:
+    """PASS exactly where operators are equal and all calls are within 2%; worse exactly where one is above."""
+    found = judged("host", host(forward, backward, adds), accepted())
+    inside = adds == 10 and abs(forward - 1000) <= 20 and abs(backward - 2000) <= 40
+    above = adds > 10 or forward > 1020 or backward > 2040
+    expected = Verdict.PASS if inside else Verdict.REGRESSED if above else Verdict.IMPROVED
+    assert found.verdict is expected
+
+
+def test_a_change_names_what_moved() -> None:
+    """Figures with old and new, the file whose calls grew, and the message that is new with its place."""
+    more = host(backward=2100)
+    found = judged("host", more, accepted())
+    assert [(m.name, m.old, m.new) for m in found.moves] == [("backward calls", 2000, 2100)]
+    assert [m.name for m in found.parts["backward calls"]] == ["torch/a.py"]
+    sent = judged("traffic", traffic(FIRST, SECOND, SECOND, THIRD), accepted())
+    assert sent.events == (f"+   3 {SECOND}",)
+
+
+@pytest.mark.parametrize("budget", ["traffic", "memory"])
+def test_messages_and_bytes_are_one_for_all_stacks(budget: str) -> None:
+    """Another torch under another Python is judged by the same entry."""
+    found = judged(budget, reading(budget), accepted(), TORCH9)
+    assert (found.verdict, found.borrowed) == (Verdict.PASS, False)
+
+
+def test_an_upgrade_is_judged_by_the_stack_before() -> None:
+    """Calls +5% on a torch without an entry: REGRESSED against the nearest of the same Python, which is named."""
+    found = judged("host", host(forward=1050, backward=2100), accepted(), TORCH14)
+    assert (found.verdict, found.borrowed) == (Verdict.REGRESSED, True)
+    assert str(found.entry_stack) == "torch 2.13, Python 3.11"
+    assert found.calls_move == pytest.approx(0.05)
+
+
+def test_an_entry_of_its_own_judges_and_the_other_is_shown() -> None:
+    """With its own entry a stack passes by it; what another stack accepted is kept beside it."""
+    found = judged("host", host(), accepted(TORCH13, TORCH14), TORCH14)
+    assert (found.verdict, found.borrowed) == (Verdict.PASS, False)
+    assert found.others == {"torch 2.13, Python 3.11": 3000}
+
+
+def test_another_python_has_no_baseline() -> None:
+    """Calls of another Python can't be compared: NO_BASELINE, naming what is there."""
+    found = judged("host", host(), accepted(), TORCH9)
+    assert found.verdict is Verdict.NO_BASELINE
+    assert "under Python 3.13: accepted are torch 2.13, Python 3.11" in found.reason
+
+
+def test_nothing_accepted_is_no_baseline() -> None:
+    """Without a file, or with one of another model, nothing is judged, and the message says why."""
+    assert judged("traffic", reading("traffic"), None).verdict is Verdict.NO_BASELINE
+    other = MODEL.model_copy(update={"num_params": 999})
+    found = judge_budget(case("traffic"), reading("traffic"), other, provenance(), accepted())
+    assert (found.verdict, found.reason) == (
+        Verdict.NO_BASELINE,
+        "the entry speaks of another model: num_params 1000, now 999",
+    )
+
+
+@pytest.mark.parametrize(
+    ("torch", "expected"),
+    [((2, 14), (2, 13)), ((2, 13), (2, 13)), ((2, 12), (2, 11)), ((2, 9), (2, 11)), ((3, 0), (2, 13))],
+)
+def test_nearest_is_the_newest_older_one(torch: tuple[int, int], expected: tuple[int, int]) -> None:
+    """Of the same Python the newest torch that is no newer, else the oldest of all."""
+    stacks = [StackLabel((2, 11), (3, 11)), StackLabel((2, 13), (3, 11)), StackLabel((2, 14), (3, 13))]
+    found = nearest(stacks, StackLabel(torch, (3, 11)))
+    assert found is not None
+    assert found.torch == expected
+
+
+@pytest.mark.parametrize("version", ["2.13.0+cpu", "2.13.1", "2.13.0a0+gitabc"])
+def test_a_label_is_major_and_minor(version: str) -> None:
+    """Builds and patch releases share an entry."""
+    assert str(StackLabel.of(Stack(torch=version, python="3.11.7"))) == "torch 2.13, Python 3.11"
