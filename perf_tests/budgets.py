@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,9 @@ from fixtures.workloads import Workload, adamw, resolve_workload, unit_shapes
 
 UNEVEN = f"{__name__}:uneven"
 """A workload no dimension of which N = 2 or 4 divides."""
+
+HALVED = f"{__name__}:halved"
+"""The same with bfloat16 parameters."""
 
 ARMS = ("ddp", "fsdp1", "fsdp2", "fsdp2-noreshard")
 
@@ -130,6 +134,18 @@ def _no_old_objects() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def halved() -> Workload:
+    """Return the uneven stack with bfloat16 parameters, hence gradients and moments; for precision ``fp32``."""
+    whole = uneven()
+    return dataclasses.replace(
+        whole,
+        name="halved",
+        model=lambda: whole.model().bfloat16(),
+        batch=lambda generator: whole.batch(generator).bfloat16(),
+        loss=lambda model, batch: F.mse_loss(model(batch).float(), batch[:, :1].float()),
+    )
 
 
 def uneven() -> Workload:

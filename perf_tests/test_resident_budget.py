@@ -9,7 +9,7 @@ import pytest
 from fixtures import ledger
 from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
-from perf_tests.budgets import ARMS, CASE_IDS, CASES, UNEVEN, readings
+from perf_tests.budgets import ARMS, CASE_IDS, CASES, HALVED, UNEVEN, readings
 
 pytestmark = pytest.mark.cpu
 
@@ -42,6 +42,21 @@ def test_gradient_bytes_are_the_ledgers(ranks: Callable[[int], RankPool], strate
             f"gradients, {strategy} of uneven in mixed, rank {rank} of cpu-gloo-2: measured {measured:,} bytes, the "
             f"ledger says {known:,}, difference {measured - known:+,}. DDP with more: its gradients are no longer "
             "views into the buckets. FSDP2 with more: an unsharded gradient or another reduce dtype outlives its unit."
+        )
+
+
+@pytest.mark.parametrize("strategy", ["single", *ARMS])
+def test_bfloat16_parameters_are_the_ledgers(ranks: Callable[[int], RankPool], strategy: str) -> None:
+    """With pure bfloat16 parameters, resident bytes and those of the gradients are the ledger's for that dtype."""
+    for rank, reading in enumerate(readings(ranks(2), strategy, HALVED, "fp32")):
+        units = [[ledger.Parameter(tuple(shape), "bfloat16") for shape in unit] for unit in reading.units]
+        buffers = ledger.resident_buffers(strategy, units, 2, rank, "fp32") | {"batch": reading.held_bytes}
+        gradients = ledger.gradient_bytes(strategy, units, 2)
+        assert (reading.resident_bytes, reading.gradient_bytes) == (sum(buffers.values()), gradients), (
+            f"resident and gradients, {strategy} of halved in bfloat16, rank {rank} of cpu-gloo-2: measured "
+            f"{reading.resident_bytes:,} and {reading.gradient_bytes:,} bytes, the ledger says "
+            f"{ledger.explain(buffers)} and {gradients:,}. "
+            "More: something is float32 that was bfloat16. See test_resident_bytes_are_the_ledgers."
         )
 
 
