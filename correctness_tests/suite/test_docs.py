@@ -10,6 +10,8 @@ import pytest
 
 from correctness_tests.suite.nights import night
 from fixtures.history import append_night
+from fixtures.workload_checks import check_workload
+from fixtures.workloads import resolve_workload
 
 pytestmark = pytest.mark.cpu
 
@@ -19,7 +21,28 @@ PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / 
 EXPORTS = "correctness_tests/suite/test_history_exports.py"
 SIMULATED = "perf_tests/test_simulated_steps.py"
 SIMULATED_FILES = f'{SIMULATED}: simulate.main(["--write", "--timelines"'
+STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
+UPGRADE = "tox.ini: [testenv:upgrade]"
+OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
 RUN_BY = {
+    "python -m perf_tests.four_accounts": "perf_tests/test_gpt2_large.py: accounts_report(knob, ddp)",
+    "tox -e upgrade": UPGRADE,
+    "UPGRADE_ARGS= tox -e upgrade": UPGRADE,
+    "tox -e upgrade -- --budgets-only": UPGRADE,
+    'pytest perf_tests -m gpu --update-baselines --reason "torch 2.14.1"': (
+        f"{STORED}test_update_writes_the_selected_cases"
+    ),
+    "pytest perf_tests -m gpu --from-results results/2026-11-12 results/2026-11-13 results/2026-11-14 "
+    '--update-baselines --reason "torch 2.14.1, 3 nights"': (
+        "correctness_tests/suite/test_baselines_refresh.py: test_nights_are_pooled"
+    ),
+    "pytest perf_tests -m gpu --from-results results/nightly": f"{STORED}test_same_code_passes",
+    "python -m fixtures.report.summary results/nightly --limit 65536 --out comment.md": (
+        'correctness_tests/suite/test_report_markdown.py: main([str(tmp_path), "--limit", "65536", "--out"'
+    ),
+    "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines "
+    '--update-baselines --reason "first figures"': "tox.ini: {[testenv:readme]own} --baselines",
+    "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines": OWN_MODEL,
     "python -m perf_tests.simulate": f"{SIMULATED}: simulate.main([])",
     "python -m perf_tests.simulate --write": SIMULATED_FILES,
     "python -m perf_tests.simulate --timelines results/simulated.json": SIMULATED_FILES,
@@ -79,6 +102,29 @@ def anchors(text: str) -> set[str]:
     """How GitHub calls the headings of a page in links."""
     headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+NAMED = re.compile(r"((?:`\w+`(?:, | and )?)+)\s+(?:of|in)\s+`([\w./-]+\.py)`")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_name_is_where_it_is_said_to_be(page: str) -> None:
+    """Where a page says that a name is in a file, that file has it."""
+    missing = [
+        f"{name} in {path}"
+        for names, path in NAMED.findall(PAGES[page])
+        for name in re.findall(r"`(\w+)`", names)
+        if not re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8"))
+    ]
+    assert not missing, f"docs/{page} names what is not there: {missing}"
+
+
+def test_the_model_of_ones_own_can_be_guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example module, as it stands on its page, gives a workload that passes every check before a launch."""
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGES["your-own-model.md"], flags=re.DOTALL)
+    (tmp_path / "my_models.py").write_text(snippet)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check_workload(resolve_workload("my_models:net"))
 
 
 def test_the_index_names_every_page() -> None:
