@@ -52,7 +52,7 @@ RUN_BY = {
     "python -m fixtures.history bencher --out results/night.json": f'{EXPORTS}: main(["bencher", str(history), "--out"',
     "DS_BUILD_OPS=0 pip install -e '.[zero3]'": "tox.ini: extras = test, zero3",
     "tox -e zero3": "tox.ini: [testenv:zero3]",
-    "pytest -m zero3": "tox.ini: pytest -m zero3 {posargs}",
+    "pytest -m zero3": "tox.ini: pytest -m zero3",
     "python perf_tests/account_zero3.py": "tox.ini: python perf_tests/account_zero3.py",
 }
 """Where each command of the pages is run: a file, and what must stand in it."""
