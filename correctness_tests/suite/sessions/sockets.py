@@ -1,0 +1,90 @@
+"""Watch the sockets of every process of a run: none may reach, or be reached from, beyond this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+ROUND_S = 0.05
+"""Between two looks; gloo's listeners live as long as their process group."""
+
+TABLES = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")
+"""Of /proc/PID/net: the sockets of that process's own network namespace (psutil reads those of ours)."""
+
+
+class SocketWatch:
+    """A context manager that looks at a process and its descendants until it is left (Linux only).
+
+    ``beyond`` has every socket that is bound to, or connected with, an address beyond loopback, with the command of its
+    process; ``seen`` has all internet sockets that were seen, so that nobody takes blindness for peace.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.process = psutil.Process(pid)
+        self.beyond: set[str] = set()
+        self.seen: set[tuple[int, tuple[str, ...]]] = set()
+        self.processes: set[int] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="socket-watch")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(ROUND_S):
+            self.look()
+
+    def look(self) -> None:
+        """Take down what is open now."""
+        with contextlib.suppress(psutil.Error):  # it has ended
+            for process in (self.process, *self.process.children(recursive=True)):
+                with contextlib.suppress(OSError, psutil.Error):
+                    for ends in sockets_of(process.pid):
+                        self._take(process, ends)
+                    self.processes.add(process.pid)
+
+    def _take(self, process: psutil.Process, ends: tuple[str, ...]) -> None:
+        self.seen.add((process.pid, ends))
+        if not all(is_loopback(end.rpartition(" port ")[0]) for end in ends):
+            self.beyond.add(f"{' to '.join(ends)}, of process {process.pid}: {' '.join(process.cmdline())[:200]}")
+
+
+def sockets_of(pid: int) -> Iterator[tuple[str, ...]]:
+    """The ends of each internet socket that a process has open, as ``ADDRESS port PORT``: its own, and its peer's."""
+    own = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(entry))
+    for table in TABLES:
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            cells = line.split()
+            if f"socket:[{cells[9]}]" in own:
+                yield tuple(end for end in map(_end, cells[1:3]) if not end.endswith(" port 0"))
+
+
+def _end(cell: str) -> str:
+    """From the kernel's notation: words of 32 bits in the machine's order of bytes, in hex, then the port."""
+    address, _, port = cell.partition(":")
+    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+    return f"{ipaddress.ip_address(struct.pack(f'={len(words)}I', *words))} port {int(port, 16)}"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine alone, also where IPv4 is written as IPv6; the wildcard is everybody's."""
+    parsed = ipaddress.ip_address(address)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return bool((mapped or parsed).is_loopback)
