@@ -24,7 +24,7 @@ RUN_BY = {
     "pip install torch==2.13.0": "tox.ini: deps = torch=={env:TORCH_VERSION:2.13.0}",
     "pip install -e .[test]": "tox.ini: extras = test",
     "pytest -m cpu": "tox.ini: commands = pytest -m cpu",
-    "pytest perf_tests -m gpu --rehearse": "tox.ini: commands = pytest perf_tests -m gpu --rehearse",
+    "pytest perf_tests -m gpu --rehearse": "tox.ini: commands = pytest perf_tests --report -m gpu --rehearse",
     "pytest": "correctness_tests/suite/test_tiers.py: test_skipped_gpu_checks_give_one_line",
     'pytest perf_tests -m gpu --update-baselines --reason "torch 2.14.1"': (
         "correctness_tests/suite/test_stored_results_are_judged.py: test_update_writes_the_selected_cases"
