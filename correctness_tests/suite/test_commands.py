@@ -18,6 +18,8 @@ SESSIONS = [
     "--workload my.models:factory --baselines '/a folder/of mine' --max-launches 12",
     "--rehearse --rank-patch faults.slow:apply",
     "--from-results 'one night' another --platform cuda-nccl-8--nvidia-h100",
+    "--rehearse --history off",
+    "--from-results one --history 'all nights.sqlite'",
 ]
 
 
