@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -87,11 +86,12 @@ def read_played(
 ) -> list[Reading]:
     """Read one arm as each of these ranks of N, played in turn by this process."""
     read = []
-    with _no_old_objects():
-        for rank in ranks:
-            with playing_rank(rank, world_size) as platform:
-                read.append(read_on(platform, strategy, workload, precision))
-            gc.collect()  # a sharded module refers to itself
+    gc.collect()
+    gc.freeze()  # for the life of this process: walking all that it has imported takes longer than a step
+    for rank in ranks:
+        with playing_rank(rank, world_size) as platform:
+            read.append(read_on(platform, strategy, workload, precision))
+        gc.collect()  # a sharded module refers to itself
     return read
 
 
@@ -123,17 +123,6 @@ def tensor_bytes(batch: torch.Tensor | Sequence[torch.Tensor]) -> int:
     """Bytes of a batch: a tensor, or several."""
     tensors = [batch] if isinstance(batch, torch.Tensor) else batch
     return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-
-
-@contextmanager
-def _no_old_objects() -> Iterator[None]:
-    """Keep the collector from walking all that was there before at every reading, which takes longer than a step."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def halved() -> Workload:
