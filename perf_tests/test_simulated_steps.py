@@ -67,6 +67,15 @@ def made_tables() -> dict[str, str]:
     return tables(model())
 
 
+def test_the_picture_shows_what_the_simulation_says() -> None:
+    """The description in the page's picture, each arm's step and exposed time, is the one of a picture made now."""
+    shown = (simulate.PAGE.parent / "pictures" / "simulated-step.svg").read_text(encoding="utf-8")
+    made = simulate.picture(model()).description
+    assert made in shown, (
+        f"docs/pictures/simulated-step.svg is stale, run python -m perf_tests.simulate --write: {made}"
+    )
+
+
 def test_fsdp2_is_within_fifteen_percent_with_one_communicator() -> None:
     """With what torch does by default, at both ends of what was not published."""
     assert all(abs(d) < 0.15 for d in differences("fsdp2", Lanes.COMMUNICATOR))
@@ -130,13 +139,14 @@ def test_padding_slows_the_largest_world_down() -> None:
 
 
 def test_the_command_renews_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--write`` puts the tables where a page has their markers, and ``--timelines`` writes three steps."""
+    """``--write`` puts tables where a page has their markers, and a picture beside it; ``--timelines`` three steps."""
     monkeypatch.setattr(simulate, "gpt2_large", functools.partial(identity, model()))
     monkeypatch.setattr(simulate, "tables", lambda model: {"steps": "| new |"})
     monkeypatch.setattr(simulate, "PAGE", page := tmp_path / "page.md")
     page.write_text("before\n<!-- table: steps -->\n| old |\n<!-- end -->\nafter\n")
     assert simulate.main(["--write", "--timelines", str(tmp_path / "new" / "steps.json")]) == 0
     assert page.read_text() == "before\n<!-- table: steps -->\n| new |\n<!-- end -->\nafter\n"
+    assert (tmp_path / "pictures" / "simulated-step.svg").stat().st_size < 200_000
     assert (tmp_path / "new" / "steps.json").read_text().count('"source":"simulated"') == len(MEASURED_MS)
 
 

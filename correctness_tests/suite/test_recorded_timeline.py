@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 
 import pytest
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from fixtures.ledger import Precision
 from fixtures.measurements import Settings
+from fixtures.meters.timeline import TimelineMeter
 from fixtures.models import GPTConfig
 from fixtures.platforms import playing_rank
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
 from fixtures.recording import model_spec, record_events, record_timeline
 from fixtures.simulation.choreography import step_events
+from fixtures.simulation.scaling import hybrid_events
 from fixtures.simulation.specs import ModelSpec
+from fixtures.strategies import PARAM_DTYPE, REDUCE_DTYPE, build_model, get_strategy, rank_generator
 from fixtures.timelines import Event
+from fixtures.training import SEED
 from fixtures.workloads import Workload, gpt2, mlp, resolve_workload
 
 pytestmark = pytest.mark.cpu
@@ -104,6 +110,24 @@ def test_real_ranks_run_the_same_choreography(ranks: Callable[[int], RankPool]) 
     made = outline(step_events("fsdp2", spec(GPT), 2))
     for rank, events in enumerate(ranks(2).run(record_here, "fsdp2")):
         check("fsdp2", f"small_gpt, rank {rank} of cpu-gloo-2", outline(events), made)
+
+
+def test_a_mesh_of_two_dimensions_reduces_between_replicas() -> None:
+    """FSDP2 on 2 replicas of 4 shards all-reduces each unit's reduced shard, as the simulation has it."""
+    workload = small_gpt()
+    with playing_rank(0, N):
+        model = build_model(workload, SEED)
+        mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("replicate", "shard"))
+        policy = MixedPrecisionPolicy(PARAM_DTYPE, REDUCE_DTYPE)
+        for block in workload.blocks(model):
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+        meter = TimelineMeter(model, workload)
+        optimizer, batch = workload.optimizer(model.parameters()), workload.batch(rank_generator(SEED, 0))
+        for _ in range(2):
+            with meter.recording():
+                get_strategy("fsdp2").step(model, workload, batch, optimizer, "mixed", meter.mark)
+    check("hsdp", "small_gpt, rank 0 of 2 x 4", outline(meter.steps[-1]), outline(hybrid_events(spec(GPT), 4)))
 
 
 def test_flat_units_are_told_apart() -> None:
