@@ -1,0 +1,58 @@
+"""The page's timeline is a step of the run's own arms: recorded with the job, kept beside it, drawn from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from correctness_tests.suite.pages import NIGHT, step
+from fixtures.drawn_steps import drawn_steps
+from fixtures.errors import UsageError
+from fixtures.ledger import GPT2_LARGE_PSI
+from fixtures.report.page_accounts import experiment_accounts
+from fixtures.report.steps import NAME, load_steps, save_steps
+
+pytestmark = pytest.mark.cpu
+
+
+def test_each_arm_has_the_step_that_it_takes() -> None:
+    """Recorded on rank 0 of 4: FSDP2 gathers its blocks twice, without reshard once; an unknown arm is a line."""
+    steps, missing = drawn_steps("mlp", ["fsdp2", "fsdp2-noreshard"], 4)
+    assert missing == []
+    gathers = {s.strategy: sum(span.kind == "all-gather" for span in s.spans) for s in steps}
+    assert gathers == {"fsdp2": 8, "fsdp2-noreshard": 4}
+    assert {s.source for s in steps} == {"order"}
+
+
+def test_what_cannot_be_recorded_is_a_line() -> None:
+    """A workload that no rank can build costs the picture, and nothing else."""
+    steps, missing = drawn_steps("no.such:workload", ["fsdp2"], 2)
+    assert steps == []
+    assert len(missing) == 1
+    assert missing[0].startswith("no timeline: ")
+
+
+def test_steps_are_read_back(tmp_path: Path) -> None:
+    """What a session kept is what a page draws later."""
+    steps = [step("ddp", 2), step("fsdp2", 2)]
+    save_steps(tmp_path, steps)
+    assert load_steps(tmp_path) == steps
+    assert load_steps(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("text", ["{", '{"steps": [{"strategy": "ddp"}]}', '{"steps": [], "more": 1}'])
+def test_a_broken_file_is_one_error(tmp_path: Path, text: str) -> None:
+    """The file is named, with the remedy."""
+    (tmp_path / NAME).parent.mkdir()
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(UsageError, match=r"timelines\.json.*Remove it"):
+        load_steps(tmp_path)
+
+
+def test_the_experiments_accounts_are_never_filled_with_another_models_figures() -> None:
+    """A small model's page has the published figures beside the arithmetic; its own are no measurement of them."""
+    accounts = experiment_accounts(NIGHT.measurements())
+    assert [a.name for a in accounts][:2] == ["the experiment's resident, ddp", "the experiment's resident, fsdp2"]
+    assert all(a.measured is None for a in accounts)
+    assert NIGHT.workload.num_params != GPT2_LARGE_PSI
