@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,20 +14,23 @@ from fixtures.ledger.published import WORLD_SIZE
 from fixtures.measurements import GIB
 from fixtures.ranks.pool import RankPool
 from fixtures.reconciliation import four_accounts
-from fixtures.report.text import WIDTH
+from fixtures.report.text import WIDTH, significant
 from perf_tests.four_accounts import KNOB, Knob, accounts_report, here, read_ddp, read_knob
+from perf_tests.scale import activation_bytes
 
 pytestmark = pytest.mark.cpu
 
 PUBLISHED_PRICE_GIB = 1.32
 WITHIN = 0.05
+DEADLINE_S = 240.0
+DOCS = Path(__file__).parent.parent / "docs"
 LEDGER_WITHIN = 0.01
 """How near an account must come to its ledger entry; bytes are exact, so only rounding is left."""
 
 
 @functools.cache
 def _knob(pool: RankPool) -> Knob:
-    knob: Knob = pool.run(read_knob)[0]
+    knob: Knob = pool.run(read_knob, deadline_s=DEADLINE_S)[0]
     return knob
 
 
@@ -85,6 +89,19 @@ def test_the_four_accounts_are_one_table(knob: Knob, solo: Callable[[int], RankP
     table = lines[: lines.index("")]
     assert sum(line[:2] in ("1 ", "2 ", "3 ", "4 ") for line in table) == len(accounts)
     assert max(map(len, lines)) <= WIDTH
+    page = (DOCS / "four-accounts.md").read_text(encoding="utf-8")
+    assert "\n".join(table[1:]) in page, (
+        "docs/four-accounts.md is old: paste what python -m perf_tests.four_accounts prints"
+    )
+
+
+def test_the_page_of_scale_has_what_was_measured(knob: Knob) -> None:
+    """docs/scale.md names at N = 8 the bytes that rank 0 was measured to hold, and the activations of its peak."""
+    reading = knob[0]
+    page = (DOCS / "scale.md").read_text(encoding="utf-8")
+    rest, step = [line for line in page.splitlines() if line.startswith(f"| {WORLD_SIZE} |")][:2]
+    assert f"| {reading.resident_bytes - reading.held_bytes:,} |" in rest
+    assert f"| {significant(activation_bytes(reading) / GIB)} | {significant(reading.peak_bytes / GIB)} |" in step
 
 
 def check_resident(reading: FullSize) -> None:

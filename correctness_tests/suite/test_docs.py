@@ -54,6 +54,9 @@ RUN_BY = {
     "tox -e zero3": "tox.ini: [testenv:zero3]",
     "pytest -m zero3": "tox.ini: pytest -m zero3",
     "python perf_tests/account_zero3.py": "tox.ini: python perf_tests/account_zero3.py",
+    "python -m perf_tests.four_accounts --zero3": "tox.ini: python -m perf_tests.four_accounts --zero3",
+    "python -m perf_tests.scale": "tox.ini: python -m perf_tests.scale --out {env_tmp_dir}/docs",
+    "python -m perf_tests.scale --out docs": "tox.ini: python -m perf_tests.scale --out {env_tmp_dir}/docs",
 }
 """Where each command of the pages is run: a file, and what must stand in it."""
 
