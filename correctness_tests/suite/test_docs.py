@@ -25,6 +25,9 @@ STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
 UPGRADE = "tox.ini: [testenv:upgrade]"
 OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
 RUN_BY = {
+    "python -m perf_tests.phase_table --workload gpt2-large --world-size 8": (
+        'perf_tests/test_phase_table.py: phase_table.main(["--workload", "gpt2-large", "--world-size", "8"])'
+    ),
     "python -m perf_tests.four_accounts": "perf_tests/test_gpt2_large.py: accounts_report(knob, ddp)",
     "tox -e upgrade": UPGRADE,
     "UPGRADE_ARGS= tox -e upgrade": UPGRADE,

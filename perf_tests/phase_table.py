@@ -1,0 +1,76 @@
+"""What a strategy itself holds in each phase of a step, for any workload and N, from the ledger: a table, no training.
+
+``python -m perf_tests.phase_table --workload gpt2-large --world-size 8`` prints GiB of the largest rank, without what
+is the model's own: activations, autocast's copies of parameters, the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fixtures import ledger
+from fixtures.ledger import Moment
+from fixtures.measurements import GIB
+from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
+from perf_tests.budgets import ARMS
+
+
+def strategy_alone(blocks: Sequence[ledger.Unit], root: ledger.Unit) -> ledger.Activations:
+    """A model that holds nothing of its own: each part's gradients appear at once, the root's before the blocks'."""
+    return ledger.Activations(
+        batch=0,
+        blocks=tuple(ledger.rough_work(0, 0, 0, len(block)) for block in blocks),
+        head=ledger.rough_work(0, 0, 0, len(root)),
+        stem=ledger.rough_work(0, 0, 0, 0),
+    )
+
+
+def largest_moments(
+    strategy: str, blocks: Sequence[ledger.Unit], root: ledger.Unit, world_size: int
+) -> dict[str, Moment]:
+    """The moments of the rank with the most to hold, in mixed precision."""
+
+    def buffers(rank: int) -> dict[str, int]:
+        return ledger.resident_buffers(strategy, [*blocks, root], world_size, rank)
+
+    rank = ledger.largest_rank(buffers, world_size)
+    model = strategy_alone(blocks, root)
+    return ledger.phase_moments(strategy, blocks, root, world_size, rank, "mixed", model)
+
+
+def table(workload_name: str, world_size: int) -> str:
+    """Rows of phases, columns of arms, GiB; then what each arm holds at the peak of backward."""
+    workload = resolve_workload(workload_name)
+    blocks, root = unit_shapes(workload, build_cheaply(workload))
+    columns = {arm: largest_moments(arm, blocks, root, world_size) for arm in ARMS}
+    rows = [f"| GiB, {workload.name}, N = {world_size} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for phase in ledger.PHASES:
+        cells = (f"{moments[phase].bytes / GIB:.3f}" for moments in columns.values())
+        rows.append(f"| {phase} | {' | '.join(cells)} |")
+    peaks = [
+        f"- {arm}, {(peak := moments['peak_backward']).where}: {_buffers(peak)}" for arm, moments in columns.items()
+    ]
+    return "\n".join([*rows, "", "The peak of backward, GiB by buffer:", "", *peaks])
+
+
+def _buffers(moment: Moment) -> str:
+    """Buffers in GiB, the largest first; those that round to nothing are left out."""
+    sizes = sorted(((size / GIB, name) for name, size in moment.buffers.items()), reverse=True)
+    return ", ".join(f"{name} {size:.3f}" for size, name in sizes if size >= 0.0005)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.phase_table", description=__doc__)
+    parser.add_argument(
+        "--workload", default="gpt2-large", metavar="NAME", help="registered, or package.module:factory"
+    )
+    parser.add_argument("--world-size", type=int, default=8, metavar="N", help="ranks, 2 or more (default: 8)")
+    options = parser.parse_args(arguments)
+    print(table(options.workload, options.world_size))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
