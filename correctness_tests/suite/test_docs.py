@@ -28,6 +28,13 @@ RUN_BY = {
     "python -m perf_tests.phase_table --workload gpt2-large --world-size 8": (
         'perf_tests/test_phase_table.py: phase_table.main(["--workload", "gpt2-large", "--world-size", "8"])'
     ),
+    "pytest perf_tests --report -m gpu --rehearse": "tox.ini: commands = pytest perf_tests --report -m gpu --rehearse",
+    "pytest perf_tests -m gpu --rehearse --report night.html": (
+        'correctness_tests/suite/test_report_option.py: judge.run(NIGHT, "--report", "night/page.html")'
+    ),
+    "python -m fixtures.report results/nightly --report night.html --out results/pictures": (
+        'correctness_tests/suite/test_report_option.py: main([*stored, "--report"'
+    ),
     "python -m perf_tests.four_accounts": "perf_tests/test_gpt2_large.py: accounts_report(knob, ddp)",
     "tox -e upgrade": UPGRADE,
     "UPGRADE_ARGS= tox -e upgrade": UPGRADE,

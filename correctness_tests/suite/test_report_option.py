@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
+from correctness_tests.suite.pages import step
 from fixtures.report.__main__ import main
 from fixtures.report.results import save_results
+from fixtures.report.steps import NAME, save_steps
 
 pytestmark = pytest.mark.cpu
 
@@ -82,10 +84,11 @@ def test_stored_results_become_a_page_and_pictures(judge: Judge, capsys: pytest.
     """``python -m fixtures.report`` judges, draws and names what it wrote; the page says what it did not check."""
     save_results(judge.results, slipped("fsdp2", peak=1.3).measurements())
     there = judge.pytester.path
-    stored = [str(judge.results), "--baselines", str(judge.baselines)]
+    save_steps(there, [step("ddp", 2), step("fsdp2", 2)])
+    stored = [str(judge.results), "--baselines", str(judge.baselines), "--timelines", str(there / NAME)]
     assert main([*stored, "--report", str(there / "page.html"), "--out", str(there / "pictures")]) == 0
     written = capsys.readouterr().out.split()
-    assert [Path(path).name for path in written] == ["memory.svg", "knob.svg", "page.html"]
+    assert [Path(path).name for path in written] == ["memory.svg", "knob.svg", "timeline-simulated.svg", "page.html"]
     text = (there / "page.html").read_text()
     assert "Bad: 1 regressed, 1 improved, of 6 gated comparisons" in text
     assert "the comparisons alone were judged" in text
