@@ -114,3 +114,9 @@ def test_annotations_are_on_by_one_variable_alone() -> None:
     for environment in ({}, {"GITHUB_ACTIONS": "false"}, {"CI": "true"}):
         assert GitHub.of(environment).annotations([failure]) == []
     assert os.environ.get("GITHUB_ACTIONS") is None  # of the suite's own tests
+
+
+def test_tox_passes_what_github_says() -> None:
+    """A session in an environment of tox sees the variables that it is told by."""
+    passed = (ROOT / "tox.ini").read_text().split("pass_env =")[1].split("set_env")[0].split()
+    assert {"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"} <= set(passed)
