@@ -1,0 +1,119 @@
+"""A budget that is not kept says what moved, from what to what, where, by which stacks, and what to run next."""
+
+from __future__ import annotations
+
+import pytest
+
+from correctness_tests.suite.synthetic_budgets import (
+    MESSAGES,
+    TORCH9,
+    TORCH13,
+    TORCH14,
+    accepted,
+    host,
+    judged,
+    memory,
+    reading,
+    traffic,
+)
+from fixtures.budgets import PLATFORM
+from fixtures.errors import UsageError
+from fixtures.gate.budget_proposals import propose_budgets
+from fixtures.gate.budget_verdicts import JudgedBudget
+from fixtures.gate.proposals import Asked
+from fixtures.gate.upgrade import budget_moves
+from fixtures.measurements import Stack
+from fixtures.report.budgets import budget_lines, budget_message, proposal_lines, upgrade_budget_text
+
+pytestmark = pytest.mark.cpu
+
+
+def test_more_bytes_are_named() -> None:
+    """Old, new, difference, what was allowed, who accepted it and when, and the command that accepts it."""
+    text = budget_message(judged("memory", memory(peak=8200), accepted()), select="[mlp-fsdp2-memory]")
+    assert text.splitlines() == [
+        "REGRESSED mlp/fsdp2/memory on cpu-solo-8",
+        "  moved       peak backward bytes 8,192 -> 8,200, +8 (+0.1%); allowed: nothing",
+        '  accepted    2026-11-30, commit abc1234: "the first"',
+        "              with torch 2.13.0+cpu, Python 3.11.7",
+        "  running     torch 2.13.0+cpu, Python 3.11.7",
+        "  verdict     REGRESSED: more than was accepted",
+        "  meaning     Another buffer is alive in that phase, or one is gone: unsharded",
+        "              parameters, gradients, a bucket.",
+        "  run this check alone:",
+        "    pytest perf_tests -m cpu -k '[mlp-fsdp2-memory]'",
+        "  accept it, when it is meant:",
+        '    pytest perf_tests -m cpu --update-baselines --reason "..." \\',
+        "      --accept mlp/fsdp2/memory",
+    ]
+
+
+def test_an_upgrade_names_both_stacks_and_the_file() -> None:
+    """Calls of each phase, the file that is called more often, the move of all calls between two stacks."""
+    text = budget_message(judged("host", host(forward=1050, backward=2100), accepted(), TORCH14))
+    for line in (
+        "  moved       backward calls 2,000 -> 2,100, +100 (+5.0%); allowed: +/-2%",
+        "  where       forward calls: torch/a.py 900 -> 950",
+        "  in all      calls +5.0%: torch 2.13, Python 3.11 (accepted) -> torch 2.14,",
+    ):
+        assert line in text.splitlines()
+
+
+def test_a_message_that_is_new_has_its_place() -> None:
+    """Which message of the step, by its unit."""
+    text = budget_message(judged("traffic", traffic(*MESSAGES, "optimizer broadcast uint8 4"), accepted()))
+    assert "  messages    +   4 optimizer broadcast uint8 4" in text.splitlines()
+
+
+@pytest.mark.parametrize("stack", [TORCH13, TORCH14, TORCH9], ids=str)
+def test_lines_fit_a_log(stack: Stack) -> None:
+    """At most 80 columns, ASCII, whatever the verdict."""
+    found = [judged(b, reading(b), accepted(), stack) for b in ("traffic", "host")]
+    found.append(judged("host", host(forward=2000), accepted(), stack))
+    lines = [line for one in found for line in budget_message(one).splitlines()] + budget_lines(found)
+    assert [line for line in lines if len(line) > 80 or not line.isascii()] == []
+
+
+def test_a_pass_that_moved_is_not_silent() -> None:
+    """1% more calls pass, and the end of the session says so."""
+    lines = budget_lines([judged("host", host(forward=1010), accepted())])
+    assert lines[-1] == "* mlp/fsdp2/host: forward calls 1,000 -> 1,010, +10 (+1.0%)"
+
+
+def test_an_update_lists_what_it_does() -> None:
+    """Refused first, with the reason; then what is new; then how many."""
+    readings = [judged("memory", memory(peak=9000), accepted()), judged("host", host(), accepted(), TORCH14)]
+    proposal = propose_budgets(readings, PLATFORM, accepted(), Asked("x"))
+    lines = proposal_lines(proposal)
+    assert lines[0].startswith("refused mlp/fsdp2/memory: more than was accepted; to accept it: --accept")
+    assert lines[-2:] == ["new mlp/fsdp2/host/torch-2.14-python-3.11", "update of the budgets: 1 new, 1 refused"]
+
+
+def sides(new: JudgedBudget) -> list[JudgedBudget]:
+    """The new stack's reading beside the old one's."""
+    return budget_moves([judged(b, reading(b), None) for b in ("traffic", "memory", "host")], [new])
+
+
+def test_an_upgrade_is_a_table() -> None:
+    """One row a figure that moved, old, new, move, verdict; a case that did not move has one row."""
+    moves = [
+        *sides(judged("host", host(forward=1050), None, TORCH14)),
+        *sides(judged("memory", memory(), None, TORCH14)),
+    ]
+    rows = upgrade_budget_text(moves, "torch 2.13", "torch 2.14").splitlines()
+    assert rows[0] == "budgets: torch 2.13 -> torch 2.14"
+    assert rows[3].split() == ["memory", "mlp", "fsdp2", "all", "=", "PASS"]
+    assert rows[4].split() == ["host", "mlp", "fsdp2", "forward", "calls", "1,000", "1,050", "+5.0%", "REGRESSED"]
+    assert rows[-1] == "mlp/fsdp2/host, forward calls: torch/a.py 900 -> 950"
+
+
+def test_another_python_is_not_compared() -> None:
+    """Bytes are compared with any stack, calls of another Python are not."""
+    assert str(sides(judged("host", host(), None, TORCH9))[0].verdict) == "NO_BASELINE"
+    assert str(sides(judged("memory", memory(), None, TORCH9))[0].verdict) == "PASS"
+
+
+def test_stacks_without_a_common_case_are_refused() -> None:
+    """Nothing to compare: named."""
+    with pytest.raises(UsageError, match="no budget in common"):
+        budget_moves([judged("host", host(), None)], [judged("memory", memory(), None, TORCH14)])
