@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.report.pictures.style import Picture
 from fixtures.report.simulation import DEFAULT, tables
 from fixtures.simulation import published, scaling
 from fixtures.simulation.network import Algorithm
@@ -27,11 +28,13 @@ def model() -> ModelSpec:
     return simulate.gpt2_large()
 
 
-def identity(found: ModelSpec) -> ModelSpec:
-    """The model in place of the function that makes it."""
-    return found
+@functools.cache
+def picture() -> Picture:
+    """The page's picture, made now."""
+    return simulate.picture(model())
 
 
+@functools.cache
 def differences(strategy: str, lanes: Lanes) -> tuple[float, float]:
     """Predicted over published, minus 1, at both ends of the range."""
     low, high = published.range_ms(strategy, model(), lanes)
@@ -70,7 +73,7 @@ def made_tables() -> dict[str, str]:
 def test_the_picture_shows_what_the_simulation_says() -> None:
     """The description in the page's picture, each arm's step and exposed time, is the one of a picture made now."""
     shown = (simulate.PAGE.parent / "pictures" / "simulated-step.svg").read_text(encoding="utf-8")
-    made = simulate.picture(model()).description
+    made = picture().description
     assert made in shown, (
         f"docs/pictures/simulated-step.svg is stale, run python -m perf_tests.simulate --write: {made}"
     )
@@ -140,8 +143,11 @@ def test_padding_slows_the_largest_world_down() -> None:
 
 def test_the_command_renews_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``--write`` puts tables where a page has their markers, and a picture beside it; ``--timelines`` three steps."""
-    monkeypatch.setattr(simulate, "gpt2_large", functools.partial(identity, model()))
+    found = model()
+    monkeypatch.setattr(simulate, "gpt2_large", lambda: found)
     monkeypatch.setattr(simulate, "tables", lambda model: {"steps": "| new |"})
+    drawn = picture()
+    monkeypatch.setattr(simulate, "picture", lambda model: drawn)
     monkeypatch.setattr(simulate, "PAGE", page := tmp_path / "page.md")
     page.write_text("before\n<!-- table: steps -->\n| old |\n<!-- end -->\nafter\n")
     assert simulate.main(["--write", "--timelines", str(tmp_path / "new" / "steps.json")]) == 0
@@ -152,7 +158,8 @@ def test_the_command_renews_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_command_prints_the_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without options every table goes to the terminal, under its name."""
-    monkeypatch.setattr(simulate, "gpt2_large", functools.partial(identity, model()))
+    found = model()
+    monkeypatch.setattr(simulate, "gpt2_large", lambda: found)
     monkeypatch.setattr(simulate, "tables", lambda model: {"steps": "| new |", "terms": "| other |"})
     assert simulate.main([]) == 0
     assert capsys.readouterr().out == "steps\n\n| new |\n\nterms\n\n| other |\n"
