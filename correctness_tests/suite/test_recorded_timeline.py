@@ -10,6 +10,7 @@ import pytest
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+from fixtures.errors import UsageError
 from fixtures.ledger import Precision
 from fixtures.measurements import Settings
 from fixtures.meters.timeline import TimelineMeter
@@ -139,6 +140,12 @@ def test_flat_units_are_told_apart() -> None:
         once = ["all-gather", "forward", "reshard", "all-gather", "backward", "reshard", "reduce-scatter"]
         assert told == once, f"{unit} of fsdp1, rank 0 of {N}: measured {told}, expected {once}; the step: {order}"
     assert order.count("reduce-scatter root") == 1
+
+
+def test_an_arm_whose_shards_cannot_be_told_is_refused() -> None:
+    """A strategy of an extra is named, with those that are recorded, before anything of it is imported."""
+    with pytest.raises(UsageError, match=r"no events are recorded of 'zero3'\. Record one of single, ddp, fsdp1"):
+        record_timeline("zero3", GPT)
 
 
 def test_the_timeline_shows_one_exposed_gather_in_forward() -> None:
