@@ -51,6 +51,14 @@ def test_a_night_has_the_verdict_and_the_evidence(path: Path) -> None:
         assert found.pair_ratios == c.nights[0]
 
 
+@pytest.mark.parametrize("name", ["a?mode=ro.sqlite", "a#b%20c.sqlite", "na\u00efve \U0001f319.sqlite"])
+def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """What means something in a URI is only a name here: the file is made under it, and nothing beside it."""
+    append_night(tmp_path / name, night(0))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert read_nights(tmp_path / name) == [night(0)]
+
+
 def test_judged_again_is_the_same_night(path: Path) -> None:
     """Launches judged by another baseline take the place of their first judgement; other launches don't."""
     measurements = Job(own_sd=0.01).measurements()
@@ -156,7 +164,8 @@ BAD = {
     "newer": (_newer, "version 99 of the tables, and this Shardgate knows up to 1: update it"),
     "torn": (_torn, "damaged|malformed"),
     "text": (lambda path: path.write_text("mode,world\n" * 100), "file is not a database"),
-    "folder": (lambda path: path.mkdir(), "unable to open"),
+    "folder": (lambda path: path.mkdir(), "no regular file"),
+    "pipe": (os.mkfifo, "no regular file"),
 }
 
 
