@@ -87,3 +87,17 @@ def test_interpreter_that_is_none_is_named(tmp_path: Path, capsys: pytest.Captur
     """A path that is no Python: one line, exit status 2."""
     assert main(["--old", str(tmp_path / "python"), "--new", "python", "--results", str(tmp_path)]) == 2
     assert f"upgrade: {tmp_path / 'python'}: No such file" in capsys.readouterr().err
+
+
+def test_its_sessions_leave_history_and_ci_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session of one of the stacks is no night of the machine's history, and tells GitHub nothing."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho $* > {tmp_path}/given\nenv > {tmp_path}/env\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert main(["--old", str(python), "--new", str(python), "--results", str(tmp_path / "results")]) == 2
+    assert "ended with status 3" in capsys.readouterr().err
+    assert " --history off " in (tmp_path / "given").read_text()
+    assert "GITHUB_" not in (tmp_path / "env").read_text()
