@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from fixtures.ranks import SkipRankError, worker
+from fixtures.ranks import SkipRankError, current, worker
 from fixtures.ranks.channel import HEADER
 
 FOREVER_S = 600
@@ -32,7 +32,8 @@ _kept: list[Any] = []
 
 
 def strike(notes: str) -> None:
-    """Write down that this rank's fault comes now: s on the system's monotonic clock."""
+    """Write down that this rank's fault comes now (s on the system's monotonic clock); deadlines count from here."""
+    current().progress("strikes")
     Path(notes, f"struck-{dist.get_rank()}").write_text(repr(time.monotonic()))
 
 
@@ -192,6 +193,7 @@ def return_much(notes: str, size: int) -> torch.Tensor:
 
 def stop(notes: str) -> None:
     """One rank is stopped; the other waits for it in a collective."""
+    meet()
     if am_culprit(notes):
         os.kill(os.getpid(), signal.SIGSTOP)
     meet()
@@ -207,6 +209,7 @@ def stop_while_sending(notes: str) -> None:
 
 def hang(notes: str) -> None:
     """One rank sleeps; the other waits for it in a collective."""
+    meet()
     if am_culprit(notes):
         time.sleep(FOREVER_S)
     meet()
@@ -214,6 +217,7 @@ def hang(notes: str) -> None:
 
 def hang_in_c(notes: str) -> None:
     """One rank sleeps in C and keeps the interpreter's lock; the other waits for it in a collective."""
+    meet()
     if am_culprit(notes):
         ctypes.PyDLL(None).sleep(FOREVER_S)
     meet()
@@ -240,6 +244,7 @@ def mismatched_shapes(notes: str) -> None:
 
 def mismatched_order(notes: str) -> None:
     """Two collectives in different order on the two ranks."""
+    meet()
     strike(notes)
     gathered, mine = [torch.zeros(1000), torch.zeros(1000)], torch.ones(1000)
     for step in (0, 1) if dist.get_rank() == 0 else (1, 0):
@@ -283,6 +288,7 @@ def flood(notes: str, size: int) -> None:
 
 def flood_forever(notes: str) -> None:
     """One rank writes to its standard output for ever."""
+    meet()
     if am_culprit(notes):
         line = b"x" * 65535 + b"\n"
         while True:
@@ -302,6 +308,7 @@ def fill_the_folder(notes: str) -> None:
 
 def write_nothing_more(notes: str) -> None:
     """One rank can't write another byte to any file, its output and its stack included, and hangs."""
+    meet()
     if am_culprit(notes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         time.sleep(FOREVER_S)

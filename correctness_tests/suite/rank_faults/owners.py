@@ -20,7 +20,7 @@ from pathlib import Path
 from correctness_tests.suite.rank_faults.trial import FAIR_WAIT_S, Trial
 
 ROOT = Path(__file__).parents[3]
-START_S = 60.0
+START_S = 200.0
 """How long a session may take until its ranks are up."""
 
 CACHES = ("torchinductor_",)

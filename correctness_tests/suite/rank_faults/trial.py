@@ -97,7 +97,7 @@ def _run(fault: RankFault, pool: RankPool, notes: str) -> Trial:
     except RanksFailedError as error:
         reported = time.monotonic()
         struck = [float(path.read_text()) for path in Path(notes).glob("struck-*")]
-        since = began + fault.deadline_s if fault.needs_the_deadline else min(struck, default=began)
+        since = min(struck, default=began) + (fault.deadline_s if fault.needs_the_deadline else 0)
         trial = Trial(reported - since, _wrong(fault, error), message=str(error))
         if (grown := psutil.Process().memory_info().rss - memory) > MAY_GROW_BYTES:
             trial.wrong.append(f"pytest has grown by {grown // 1024**2} MiB")
