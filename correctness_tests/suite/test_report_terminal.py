@@ -43,6 +43,7 @@ def shown(result: pytest.RunResult) -> str:
     lines = [line for line in result.outlines if not re.match(f"{MACHINES}|{CHECKS}", line)]
     text = "\n".join(lines).replace(str(ROOT), "SUITE")
     text = re.sub(r"(\.\./)+\S*perf_tests", "perf_tests", text)
+    text = re.sub(r"(\.py):\d+: Failed", r"\1:LINE: Failed", text)
     return re.sub(r"\d+ days old", "N days old", text) + "\n"
 
 
