@@ -13,7 +13,7 @@ from fixtures.budgets import Budgeted
 from fixtures.torch_internals import patch_fully_shard
 
 CAUGHT = Caught(
-    r"REGRESSED mlp/fsdp2/host.*backward calls .*where +backward calls: .*calls_in_a_hook.py 0 -> 84",
+    r"REGRESSED mlp/fsdp2/host.*backward calls .*where +backward calls: .*calls_in_a_hook.py\s+0 -> 84",
     {"wanted": Budgeted("mlp", "fsdp2", "host")},
 )
 
