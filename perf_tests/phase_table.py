@@ -11,32 +11,10 @@ from collections.abc import Sequence
 
 from fixtures import ledger
 from fixtures.ledger import Moment
+from fixtures.ledger.alone import largest_moments
 from fixtures.measurements import GIB
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 from perf_tests.budgets import ARMS
-
-
-def strategy_alone(blocks: Sequence[ledger.Unit], root: ledger.Unit) -> ledger.Activations:
-    """A model that holds nothing of its own: each part's gradients appear at once, the root's before the blocks'."""
-    return ledger.Activations(
-        batch=0,
-        blocks=tuple(ledger.rough_work(0, 0, 0, len(block)) for block in blocks),
-        head=ledger.rough_work(0, 0, 0, len(root)),
-        stem=ledger.rough_work(0, 0, 0, 0),
-    )
-
-
-def largest_moments(
-    strategy: str, blocks: Sequence[ledger.Unit], root: ledger.Unit, world_size: int
-) -> dict[str, Moment]:
-    """The moments of the rank with the most to hold, in mixed precision."""
-
-    def buffers(rank: int) -> dict[str, int]:
-        return ledger.resident_buffers(strategy, [*blocks, root], world_size, rank)
-
-    rank = ledger.largest_rank(buffers, world_size)
-    model = strategy_alone(blocks, root)
-    return ledger.phase_moments(strategy, blocks, root, world_size, rank, "mixed", model)
 
 
 def table(workload_name: str, world_size: int) -> str:

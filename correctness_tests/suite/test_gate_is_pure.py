@@ -39,6 +39,7 @@ MODULES = [
     "fixtures.history.store",
     "fixtures.job_accounts",
     "fixtures.ledger",
+    "fixtures.ledger.alone",
     "fixtures.ledger.bookkeeping",
     "fixtures.measurements",
     "fixtures.reconciliation",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from correctness_tests.suite.pages import BLOCK, NIGHT, WORKLOAD, nights, regressed, run_of, step
 from fixtures.gate.cases import Case
 from fixtures.ledger import GPT2_LARGE_PSI, flat_layout, resident_buffers, shard_rows
+from fixtures.ledger.alone import largest_moments
 from fixtures.measurements import GIB, UnitRecord
 from fixtures.report.gallery import held, pictures
 from fixtures.report.pictures.geometry import flat_cuts, geometry, row_cuts
@@ -89,6 +90,26 @@ def test_memory_bars_are_the_ledgers() -> None:
     assert bars["fsdp2", "resident"].buffers == resident_buffers("fsdp2", WORKLOAD.unit_shapes, 4, 0)
     assert bars["ddp", "resident"].measured == 12 * GIB
     assert not bars["ddp", "peak"].buffers
+
+
+def test_the_peak_is_the_strategys_and_the_models() -> None:
+    """A launch that says in which phase its peak was: that phase's buffers, and the rest is the model's."""
+    launches = [
+        m.model_copy(
+            update={
+                "ranks": [
+                    r.model_copy(update={"phase_bytes": {"peak_forward": 1, "peak_backward": 2}}) for r in m.ranks
+                ]
+            }
+        )
+        for m in NIGHT.measurements()
+    ]
+    peak = {(h.strategy, h.moment): h for h in held(launches)}["fsdp2", "peak"]
+    *blocks, root = WORKLOAD.unit_shapes
+    assert peak.buffers == largest_moments("fsdp2", blocks, root, 4)["peak_backward"].buffers
+    assert peak.rest == peak.measured - sum(peak.buffers.values()) > 0
+    assert "the strategy's (ledger)" in memory_bars([peak], "Peak").svg
+    assert ">the model's own<" in memory_bars([peak], "Peak").svg.replace("&#x27;", "'")
 
 
 def test_thin_buffers_are_one() -> None:
