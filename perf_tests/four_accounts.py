@@ -64,9 +64,9 @@ class DdpReading:
         return Fraction(self.resident_bytes - self.small_bytes, self.num_params)
 
 
-def read_knob(workload: str = WORKLOAD, world_size: int = WORLD_SIZE) -> Knob:
+def read_knob(workload: str = WORKLOAD, world_size: int = WORLD_SIZE, steps: int = 2) -> Knob:
     """Both sides of the reshard knob, in this process; with reshard first."""
-    reshard, noreshard = (read_full_size(workload, strategy, world_size) for strategy in KNOB)
+    reshard, noreshard = (read_full_size(workload, strategy, world_size, steps=steps) for strategy in KNOB)
     return reshard, noreshard
 
 

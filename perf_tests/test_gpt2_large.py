@@ -15,7 +15,7 @@ from fixtures.measurements import GIB
 from fixtures.ranks.pool import RankPool
 from fixtures.reconciliation import four_accounts
 from fixtures.report.text import WIDTH, significant
-from perf_tests.four_accounts import KNOB, Knob, accounts_report, here, read_ddp, read_knob
+from perf_tests.four_accounts import KNOB, DdpReading, Knob, accounts_report, here, read_ddp, read_knob
 from perf_tests.scale import activation_bytes
 
 pytestmark = pytest.mark.cpu
@@ -32,6 +32,12 @@ LEDGER_WITHIN = 0.01
 def _knob(pool: RankPool) -> Knob:
     knob: Knob = pool.run(read_knob, deadline_s=DEADLINE_S)[0]
     return knob
+
+
+@functools.cache
+def _ddp(pool: RankPool) -> list[DdpReading]:
+    readings: list[DdpReading] = pool.run(read_ddp)[0]
+    return readings
 
 
 @pytest.fixture
@@ -67,7 +73,7 @@ def test_no_reshard_costs_the_gathered_blocks(knob: Knob) -> None:
 
 def test_ddp_holds_16_bytes_a_parameter_at_every_size(solo: Callable[[int], RankPool]) -> None:
     """At three widths what DDP holds, less batch and step counters, is 16 bytes times the parameters, exactly."""
-    readings = solo(WORLD_SIZE).run(read_ddp)[0]
+    readings = _ddp(solo(WORLD_SIZE))
     found = {reading.num_params: reading.bytes_per_parameter for reading in readings}
     assert len(found) == 3
     assert set(found.values()) == {16}, (
@@ -78,7 +84,7 @@ def test_ddp_holds_16_bytes_a_parameter_at_every_size(solo: Callable[[int], Rank
 
 def test_the_four_accounts_are_one_table(knob: Knob, solo: Callable[[int], RankPool]) -> None:
     """The command's table has every account, 80 columns wide, and what was measured agrees with what counts buffers."""
-    ddp = solo(WORLD_SIZE).run(read_ddp)[0]
+    ddp = _ddp(solo(WORLD_SIZE))
     accounts = four_accounts(knob[0].blocks, knob[0].root, here(knob, ddp))
     assert {account.name[0] for account in accounts} == {"1", "2", "3", "4"}
     # the write-up's own arithmetic for the knob takes the whole model, which is why it is 8% off

@@ -68,7 +68,7 @@ def test_fake_tensors_read_as_real_ones(solo: Callable[[int], RankPool], strateg
 
 def test_a_loss_inside_the_root_has_a_block_gathered_at_the_peak(solo: Callable[[int], RankPool]) -> None:
     """Where the root computes the loss, backward gathers the last block before the peak: the knob costs one less."""
-    reshard, noreshard = solo(N).run(read_knob, f"{__name__}:loss_inside", N)[0]
+    reshard, noreshard = solo(N).run(read_knob, f"{__name__}:loss_inside", N, steps=1)[0]
     block = 2 * sum(torch.Size(shape).numel() for shape in reshard.blocks[0])
     assert noreshard.peak_bytes - reshard.peak_bytes == 3 * block
 
@@ -93,7 +93,7 @@ def test_an_arm_that_reads_data_is_refused() -> None:
 def test_a_regression_shows_at_full_size(fault: str, resident: str | None, price: str) -> None:
     """An ignored knob fails the price; parameters that are never freed fail both, as they will for GPT-2 Large."""
     with RankPool(Platform.solo(N), rank_patch=f"correctness_tests.suite.faults.{fault}:apply") as pool:
-        reshard, noreshard = pool.run(read_knob, SHALLOW, N)[0]
+        reshard, noreshard = pool.run(read_knob, SHALLOW, N, steps=1)[0]
     with pytest.raises(AssertionError, match=resident) if resident else nullcontext():
         check_resident(reshard)
     with pytest.raises(AssertionError, match=price):
