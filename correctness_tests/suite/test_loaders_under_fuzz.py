@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from correctness_tests.suite.fuzz import __main__ as command
 from correctness_tests.suite.fuzz.loaders import LOADERS, attempt, seeds
-from correctness_tests.suite.test_baselines_loading import VALUES, places
+from correctness_tests.suite.fuzz.trees import places, replace_at
+from correctness_tests.suite.test_baselines_loading import VALUES
 from fixtures.errors import UsageError
 
 pytestmark = pytest.mark.cpu
 
 FINDINGS = sorted(path for path in command.FINDINGS.iterdir() if not path.name.startswith("."))
-LAUNCH = json.loads(seeds("launch")[0])
-PLACES = places(LAUNCH)[1:]
+JSON = ("launch", "budgets", "bandwidth", "verdicts", "timelines")
+"""Loaders of JSON; baselines have tests of their own (test_baselines_loading.py)."""
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -38,15 +39,13 @@ def test_any_edit_is_accepted_or_refused(name: str, data: st.DataObject) -> None
     attempt(name, seed[:begin] + new + seed[end:])
 
 
-@given(place=st.sampled_from(PLACES), value=VALUES | st.sampled_from([2**62, 1e-300, 1e300, "", []]))
-def test_any_value_anywhere_in_a_launch_is_judged_or_refused(place: tuple[str | int, ...], value: Any) -> None:
-    """Any JSON in place of any value of a stored launch: refused, or judged without another error."""
-    tree = json.loads(json.dumps(LAUNCH))
-    spot = tree
-    for step in place[:-1]:
-        spot = spot[step]
-    spot[place[-1]] = value
-    attempt("launch", json.dumps(tree).encode("utf-8", "surrogatepass"))
+@pytest.mark.parametrize("name", JSON)
+@given(data=st.data(), value=VALUES | st.sampled_from([2**62, 1e-300, 1e300, "", [], "\ud800"]))
+def test_any_value_anywhere_is_accepted_or_refused(name: str, data: st.DataObject, value: Any) -> None:
+    """Any JSON in place of any value of a good file: refused, or used without another error."""
+    tree = json.loads(seeds(name)[0])
+    replace_at(tree, data.draw(st.sampled_from(places(tree)[1:])), value)
+    attempt(name, json.dumps(tree).encode())
 
 
 def test_what_once_broke_a_loader_is_refused() -> None:

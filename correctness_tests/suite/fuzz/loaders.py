@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import rich
+from pydantic import TypeAdapter
+
 from correctness_tests.suite.synthetic import WORKLOAD, Job, accepted
+from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.errors import UsageError
 from fixtures.gate.baselines import BaselineFile, load_baseline, parse, render
+from fixtures.gate.budget_files import load_budgets, render_budgets
 from fixtures.gate.comparisons import compare
 from fixtures.measurements import Measurement, PlatformRecord
+from fixtures.options import SUITE
+from fixtures.report import bandwidth as bandwidths
+from fixtures.report import judged, steps
 from fixtures.report.csvfile import append_csv
 from fixtures.report.results import load_results, parse_key
+from fixtures.timelines import Span, Timeline
 
 MAX_ERROR = 2000
 """Characters of an error's message; what it quotes of an input is cut."""
 
 LAUNCH = Job(launches=1).measurements()[0]
+ROW = Bandwidth(kind="all-reduce", dtype="float32", bytes=1024, gb_per_s=10.2)
+TABLE = BandwidthTable(source="measured", world_size=4, rows=[ROW])
+SPAN = Span(lane="compute", kind="forward", unit="block 0", start_ms=0.0, end_ms=1.5)
+STEP = Timeline(strategy="fsdp2", source="simulated", spans=(SPAN,))
 ARMS = ("ddp", "fsdp2", "fsdp2-noreshard")
 
 
 @cache
 def folder() -> Path:
-    """Holds the file that is loaded; on a file system in memory where there is one."""
-    memory = Path("/dev/shm")
-    kept = tempfile.TemporaryDirectory(prefix="shardgate-fuzz-", dir=memory if memory.is_dir() else None)
+    """Holds the file that is loaded."""
+    kept = tempfile.TemporaryDirectory(prefix="shardgate-loaded-")
     _kept.append(kept)
     return Path(kept.name)
 
@@ -116,8 +129,48 @@ def _here() -> set[str]:
     return {path.stem for path in Path.cwd().iterdir()}
 
 
+def budgets(data: bytes) -> bool:
+    """Budgets that load are written as text that loads as the same."""
+    path = folder() / "cpu-solo-8.budgets.json"
+    path.write_bytes(data)
+    text = render_budgets(load_budgets(path))
+    path.write_text(text)
+    assert render_budgets(load_budgets(path)) == text
+    return True
+
+
+def bandwidth(data: bytes) -> bool:
+    """A bandwidth table that loads can be printed."""
+    _write(bandwidths.PATH, data)
+    loaded = bandwidths.load_bandwidth(folder() / "run")
+    assert loaded is not None
+    rich.print(bandwidths.bandwidth_table(loaded), file=io.StringIO())
+    return True
+
+
+def verdicts(data: bytes) -> bool:
+    """Verdicts that load are written as text that loads."""
+    _write(Path(judged.FOLDER) / judged.VERDICTS, data)
+    judged.verdicts_text(judged.load_verdicts(folder() / "run"))
+    return True
+
+
+def timelines(data: bytes) -> bool:
+    """Timelines that load are written again."""
+    _write(steps.NAME, data)
+    steps.save_steps(folder() / "again", steps.load_steps(folder() / "run"))
+    return True
+
+
+def _write(name: Path, data: bytes) -> None:
+    path = folder() / "run" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
 LOADERS: dict[str, Callable[[bytes], bool]] = {
-    target.__name__: target for target in (baseline, launch, table, platform, settings, workload)
+    target.__name__: target
+    for target in (baseline, launch, table, platform, settings, workload, budgets, bandwidth, verdicts, timelines)
 }
 
 
@@ -131,8 +184,20 @@ def seeds(name: str) -> tuple[bytes, ...]:
         "platform": lambda: "cuda-nccl-8--nvidia-h100",
         "settings": lambda: "Ring\nexpandable_segments:True, max_split_size_mb:64",
         "workload": lambda: "my_models.large:factory",
+        "budgets": _budgets,
+        "bandwidth": lambda: TABLE.model_dump_json(),
+        "verdicts": lambda: judged.verdicts_text(compare(Job(launches=3).measurements(), accepted(), True)[:2]),
+        "timelines": lambda: TypeAdapter(list[Timeline]).dump_json([STEP]).decode(),
     }
     return (made[name]().encode(),)
+
+
+def _budgets() -> str:
+    """The shipped file of the cpu tier, as far as its first entry."""
+    path = SUITE / "baselines" / "cpu-solo-8.budgets.json"
+    file = load_budgets(path)
+    first = min(file.entries)
+    return render_budgets(file.model_copy(update={"entries": {first: file.entries[first]}}))
 
 
 def _table() -> str:
