@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from fixtures import ledger
 from fixtures.errors import InvalidMeasurementError, UsageError
 from fixtures.full_size import FullSize, read_full_size
 from fixtures.ranks.pool import RankPool
+from fixtures.report.pictures.padding import padding
 from fixtures.scaling import Takeover, takeovers
-from perf_tests.scale import WORKLOAD, activation_bytes, check, filled, main, model_of, tables
+from perf_tests.scale import CURVE, WORKLOAD, activation_bytes, check, filled, main, model_of, tables
 from perf_tests.scale_counts import Counts, count_step, count_wrap
 
 pytestmark = pytest.mark.cpu
@@ -105,3 +107,11 @@ def test_a_page_without_its_marks_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "there is no scale.md in it; name the folder docs." in capsys.readouterr().err
     with pytest.raises(UsageError, match="the page has no '<!-- rest -->'"):
         filled("# Scale\n", {"rest": "|"})
+
+
+def test_the_picture_is_what_the_ledger_draws() -> None:
+    """docs/images/scale.svg says what the ledger says now: its text has the figures at the right end."""
+    model = model_of()
+    picture = padding("GPT-2 Large", [model.at(size) for size in CURVE], {})
+    stored = (PAGE.parent / "images" / f"{picture.name}.svg").read_text(encoding="utf-8")
+    assert escape(picture.description) in stored, "the picture is old: run python -m perf_tests.scale --out docs"
