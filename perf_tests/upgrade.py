@@ -7,7 +7,8 @@ of perf_tests runs once under each, and a table says what moved in the budgets: 
 ``--accept-host REASON`` asks for it: then the new stack gets its own entries of the host's budgets.
 
 Exit status 1 when the arms moved apart by more than the tolerance, or the new stack breaks a check of the cpu tier that
-the old one kept; a stack whose budgets are accepted breaks none, and the table shows its moves all the same.
+the old one kept, before anything was accepted; a stack whose budgets are accepted breaks none, and the table shows its
+moves all the same.
 """
 
 from __future__ import annotations

@@ -224,6 +224,31 @@ def test_a_broken_file_stops_the_session(session: Session) -> None:
     result.stderr.fnmatch_lines(["ERROR: *cpu-solo-8.budgets.json: line 1*"])
 
 
+def test_an_interrupted_session_writes_nothing(session: Session) -> None:
+    """Stopped after a reading that moved: the file stays as it was."""
+    before = session.accept()
+    session.readings["memory"] = memory(resident=4000)
+    session.pytester.makepyfile(test_z="import pytest\n@pytest.mark.cpu\ndef test_z():\n    pytest.exit('stop')\n")
+    result = session.run(*UPDATE)
+    assert (result.ret, session.path.read_bytes()) == (pytest.ExitCode.INTERRUPTED, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-k", "plain"), "none of the selected ones does: select perf_tests"),
+        (("--accept", "mlp/fsdp2:ddp/peak"), "mlp/fsdp2:ddp/peak: named by *no check of the gpu tier*"),
+        (("-k", "plain", "--accept", "mlp/fsdp2/host"), "none of the selected ones does"),
+    ],
+)
+def test_an_update_of_nothing_is_refused(session: Session, arguments: tuple[str, ...], words: str) -> None:
+    """No selected check has figures, or a name is of figures that none has: one usage error, nothing is run."""
+    session.pytester.makepyfile(test_plain="import pytest\n@pytest.mark.cpu\ndef test_plain():\n    pass\n")
+    result = session.run(*UPDATE, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{words}*"])
+
+
 def test_a_patch_is_never_stored() -> None:
     """A proposal from a patched rank is refused, whatever was named."""
     one = judged("memory", memory(resident=1), accepted())
