@@ -10,6 +10,7 @@ BAD = [
     (("--from-results", "r", "--rehearse"), "--from-results launches nothing, so --rehearse has no meaning"),
     (("--from-results", "r", "--launches", "4"), "--from-results launches nothing, so --launches has no meaning"),
     (("--platform", "cpu-gloo-4"), "--platform says where a CSV was measured: pass it with --from-results"),
+    (("--from-results", "r", "--platform", "solo"), "--platform solo has no meaning: name its key"),
     (("--update-baselines",), "--update-baselines needs a reason"),
     (("--update-baselines", "--reason", "  "), "--update-baselines needs a reason"),
     (("--update-baselines", "--reason", "x", "--rank-patch", "a:b"), "--rank-patch plants a fault"),

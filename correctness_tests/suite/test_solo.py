@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from fixtures import ledger
-from fixtures.measurements import CollectiveTally, Settings
+from fixtures.errors import UsageError
+from fixtures.measurements import CollectiveTally, PlatformRecord, Settings
 from fixtures.meters.collectives import CollectivesMeter
 from fixtures.platforms import Platform, playing_rank
 from fixtures.ranks.pool import RankPool
@@ -65,6 +69,48 @@ def test_a_real_rank_stays_in_its_group(ranks: Callable[[int], RankPool]) -> Non
     """A rank of a real group is refused, since its peers would wait for it."""
     with pytest.raises(Exception, match="this process is a rank of a real process group"):
         ranks(2).run(play_on_a_real_rank)
+
+
+@contextmanager
+def one_device() -> Iterator[None]:
+    """A machine whose torch says that it has one accelerator, an H200."""
+    device = SimpleNamespace(
+        get_device_name=lambda index: "NVIDIA H200",
+        get_device_properties=lambda index: SimpleNamespace(total_memory=2**37),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.accelerator, "is_available", lambda: True)
+        patch.setattr(torch.accelerator, "device_count", lambda: 1)
+        patch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+        patch.setattr(torch, "get_device_module", lambda kind: device)
+        patch.setenv("NCCL_ALGO", "Ring")
+        yield
+
+
+def test_one_device_plays_a_rank_of_eight() -> None:
+    """One accelerator is a platform of its own: model and memory in its key, no links, no settings of what is sent."""
+    with one_device():
+        platform = Platform.solo(8, accelerator=True)
+        assert (platform.key, platform.processes) == ("cuda-solo-8--nvidia-h200-128gib", 1)
+        assert (platform.device(0), platform.is_cpu) == (torch.device("cuda", 0), False)
+
+
+def test_no_device_is_said() -> None:
+    """Without an accelerator the error names what is needed and the rehearsal."""
+    with pytest.raises(UsageError, match=r"needs 1 CUDA device, found 0\. .*--rehearse"):
+        Platform.solo(8, accelerator=True)
+
+
+def test_times_without_communication_are_not_gated() -> None:
+    """A step time counts on real ranks of accelerators alone."""
+    kinds = [("cuda", "nccl"), ("cuda", "solo"), ("cpu", "gloo"), ("cpu", "solo")]
+    records = [PlatformRecord(device_type=device, backend=backend, world_size=8) for device, backend in kinds]
+    assert [(record.times_count, record.processes) for record in records] == [
+        (True, 8),
+        (False, 1),
+        (False, 8),
+        (False, 1),
+    ]
 
 
 def test_the_key_names_one_process() -> None:
