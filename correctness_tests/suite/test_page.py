@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from correctness_tests.suite.pages import (
+    LATER,
     METRICS,
     NIGHT,
     YEAR,
@@ -48,6 +49,13 @@ def test_a_bad_night_says_what_moved_and_what_to_do() -> None:
     assert head.advice[0].startswith("The stack is not the baseline's: torch 2.13.0 -> 2.14.1")
     assert head.commands[0] == ("run the worst check alone", "pytest perf_tests -m gpu -k 'fsdp2:ddp and resident'")
     assert "--accept gpt2-rehearsal/fsdp2:ddp/resident" in head.commands[1][1]
+
+
+def test_an_upgrade_that_holds_is_named() -> None:
+    """A good night on another stack than the baseline's says so: that is what an upgrade is watched for."""
+    head = headline(run_of(replace(NIGHT, seed=1, stack=LATER)))
+    assert head.state == "good"
+    assert head.advice == ["The stack is not the baseline's (torch 2.13.0 -> 2.14.1), and the figures hold."]
 
 
 def test_the_other_arms_slip_is_not_called_an_improvement() -> None:

@@ -70,7 +70,7 @@ def test_a_users_settings_of_matplotlib_change_nothing(picture: Picture) -> None
     """What was set outside (a matplotlibrc, a notebook) does not reach a picture, and is left as it was."""
     import matplotlib
 
-    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+    with matplotlib.rc_context({"font.size": 30, "axes.linewidth": 9, "xtick.major.size": 20}):
         assert draw("bars", picture.title, picture.description, (4, 2), bars).svg == picture.svg
         assert matplotlib.rcParams["font.size"] == 30
 
