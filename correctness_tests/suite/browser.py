@@ -1,7 +1,13 @@
-"""Opens a page in a real browser and says what is wrong with it; needs the extra ``browser``."""
+"""Opens a page in a real browser and says what is wrong with it; needs the extra ``browser``.
+
+``python -m correctness_tests.suite.browser PAGE.html PICTURE.png`` takes a picture of the top of a page, light and
+dark side by side.
+"""
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,3 +116,24 @@ def _violations(page: Page) -> list[str]:
 
     found = Axe().run(page, options=RULES).response["violations"]
     return [f"{v['id']}: {v['help']}: {node['target']} {node['html'][:150]}" for v in found for node in v["nodes"]]
+
+
+def take_picture(browser: Browser, path: Path, picture: Path, width: int = 1040, height: int = 800) -> None:
+    """What a reader sees first, as PNG, the light page beside the dark one."""
+    from PIL import Image
+
+    shots = []
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.goto(path.as_uri())
+        shots.append(Image.open(io.BytesIO(page.screenshot())))
+        page.close()
+    both = Image.new("RGB", (2 * width, height))
+    for i, shot in enumerate(shots):
+        both.paste(shot, (i * width, 0))
+    both.quantize(128).save(picture, optimize=True)
+
+
+if __name__ == "__main__":
+    with opened() as started:
+        take_picture(started, Path(sys.argv[1]).resolve(), Path(sys.argv[2]))

@@ -64,10 +64,11 @@ def test_no_banner_is_wrong(browser: Browser, pages: dict[str, Path], name: str,
     assert faults_of(browser, pages[name], min(WIDTHS), scheme) == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_hundred_metrics_fit(browser: Browser, pages: dict[str, Path], width: int) -> None:
-    """102 rows with long names do not break the page at either width."""
-    assert faults_of(browser, pages["wide"], width, "light", rules=False) == []
+@pytest.mark.parametrize("width", [320, *WIDTHS, 800, 1000, 1240])
+@pytest.mark.parametrize("name", ["bad", "wide"])
+def test_nothing_overflows(browser: Browser, pages: dict[str, Path], name: str, width: int) -> None:
+    """The fullest page, and 102 rows with long names, at every width at which the tables change, and beside it."""
+    assert faults_of(browser, pages[name], width, "light", rules=False) == []
 
 
 PLANTED = {

@@ -86,12 +86,15 @@ def test_stored_results_become_a_page_and_pictures(judge: Judge, capsys: pytest.
     there = judge.pytester.path
     save_steps(there, [step("ddp", 2), step("fsdp2", 2)])
     stored = [str(judge.results), "--baselines", str(judge.baselines), "--timelines", str(there / NAME)]
+    (judge.results / "traces").mkdir()
+    (judge.results / "traces" / "rank 0.json").write_text("{}")
     assert main([*stored, "--report", str(there / "page.html"), "--out", str(there / "pictures")]) == 0
     written = capsys.readouterr().out.split()
     assert [Path(path).name for path in written] == ["memory.svg", "knob.svg", "timeline-simulated.svg", "page.html"]
     text = (there / "page.html").read_text()
     assert "Bad: 1 regressed, 1 improved, of 6 gated comparisons" in text
     assert "the comparisons alone were judged" in text
+    assert '<a href="stored/traces/rank%200.json">' in text
 
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
