@@ -22,6 +22,7 @@ MODULES = [
     "fixtures.gate.comparisons",
     "fixtures.gate.entries",
     "fixtures.gate.migration",
+    "fixtures.gate.night",
     "fixtures.gate.noise",
     "fixtures.gate.pairing",
     "fixtures.gate.power",

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.gate.baselines import BaselineFile, path_of
 from fixtures.measurements import PlatformRecord
-from fixtures.platforms import Platform, link_kinds, settings_that_matter
+from fixtures.platforms import SETTINGS, Platform, link_kinds, settings_that_matter
 from fixtures.report.results import parse_key
 
 pytestmark = pytest.mark.cpu
@@ -77,6 +77,14 @@ def test_settings_are_those_that_move_figures() -> None:
         {"NCCL_ALGO": "Ring", "NCCL_DEBUG": "INFO", "PATH": "/bin", "PYTORCH_CUDA_ALLOC_CONF": "b:2, a:1"}
     )
     assert found == {"NCCL_ALGO": "Ring", "PYTORCH_ALLOC_CONF": "a:1,b:2"}
+
+
+@pytest.mark.parametrize("name", ["NCCL_P2P_DISABLE", *SETTINGS])
+def test_each_setting_makes_another_platform(name: str) -> None:
+    """Each variable that changes the result changes the key, so that such a night meets no baseline of another."""
+    found = settings_that_matter({name: "1"})
+    assert found == {name: "1"}
+    assert PlatformRecord(**{**NODE, "settings": found}).key != PlatformRecord(**{**NODE, "settings": {}}).key
 
 
 @pytest.mark.parametrize(("tail", "covered"), [("-server-96gib-pix", True), ("-server-96gib--set-b509e4c6", False)])
