@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cpu
 SESSIONS = [
     "--rehearse",
     "--rehearse --world-size 2 --launches 3 --timed-steps 2 --deadline 30",
-    "--workload my.models:factory --baselines '/a folder/of mine' --max-launches 12",
+    "--workload my.models:factory --baselines '/a folder/of mine' --max-launches 12 --max-minutes 22.5",
     "--rehearse --rank-patch faults.slow:apply",
     "--from-results 'one night' another --platform cuda-nccl-8--nvidia-h100",
     "--rehearse --history off",

@@ -31,6 +31,7 @@ MODULES = [
     "fixtures.gate.statistics",
     "fixtures.gate.store",
     "fixtures.gate.strict_json",
+    "fixtures.gate.time_limit",
     "fixtures.gate.upgrade",
     "fixtures.gate.verdicts",
     "fixtures.history.changes",

@@ -67,7 +67,7 @@ def launched(
     """What a job of three arms measures when its verdicts are decided after ``stop_at`` launches of each."""
     drawn = iter(Job(launches=20).measurements())
 
-    def launch(plan: Plan, strategy: str, launch: int, order: int) -> Measurement:
+    def launch(plan: Plan, strategy: str, launch: int, order: int, watch: object) -> Measurement:
         return next(drawn).model_copy(update={"strategy": strategy, "launch": launch})
 
     monkeypatch.setattr(experiment, "_launch", launch)
