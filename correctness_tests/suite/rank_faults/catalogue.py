@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from correctness_tests.suite.rank_faults import jobs
+from correctness_tests.suite.rank_faults import exhaustion, jobs
 from fixtures.ranks import FailureKind
 
 WAITS = r"was alive in \w+ \(torch/distributed/.*, called by \w+ \(correctness_tests/suite/rank_faults/jobs\.py"
@@ -100,8 +100,8 @@ FAULTS = (
     _hangs("hang in Python", jobs.hang, r"hang \("),
     _hangs("hang in C with the interpreter's lock", jobs.hang_in_c, r"hang_in_c \("),
     _hangs("hang in a collective whose peer has left", jobs.hang_alone, r"all_reduce \(torch/distributed", DONE),
-    _raises("out of memory in Python", jobs.run_out_of_memory, "MemoryError", LOST),
-    _raises("out of memory in torch", jobs.run_out_of_tensor_memory, "RuntimeError: .*can't allocate memory"),
+    _raises("out of memory in Python", exhaustion.run_out_of_memory, "MemoryError", LOST),
+    _raises("out of memory in torch", exhaustion.run_out_of_tensor_memory, "RuntimeError: .*can't allocate memory"),
     _raises("unpicklable result", jobs.return_unpicklable, "TypeError: .*, of type function, can't be", DONE, "lambda"),
     RankFault(
         *("result that can't be loaded", jobs.return_unloadable, FailureKind.EXCEPTION),
@@ -124,14 +124,19 @@ FAULTS = (
         rank=None,
         deadline_s=NO_MORE_S,
     ),
-    _raises("flood of output", jobs.flood, "ValueError: planted: after a flood", WAITS, "", 2 * MIB),
-    _hangs("flood of output without end", jobs.flood_forever, r"flood_forever \("),
-    _raises("full temporary folder", jobs.fill_the_folder, r"OSError: \[Errno 27\] File too large"),
-    _raises("full disk under its output", jobs.fail_to_print, r"OSError: \[Errno 27\] File too large"),
-    _hangs("full disk under its stack", jobs.write_nothing_more, SILENT),
-    _raises("no shared memory left", jobs.fail_to_share, "RuntimeError: unable to resize file"),
-    _dies("shared memory that gives way", jobs.touch_missing_memory, "was killed by SIGBUS", "in touch_missing_memory"),
-    _raises("no file descriptors left", jobs.run_out_of_files, r"OSError: \[Errno 24\] Too many open files"),
+    _raises("flood of output", exhaustion.flood, "ValueError: planted: after a flood", WAITS, "", 2 * MIB),
+    _hangs("flood of output without end", exhaustion.flood_forever, r"flood_forever \("),
+    _raises("full temporary folder", exhaustion.fill_the_folder, r"OSError: \[Errno 27\] File too large"),
+    _raises("full disk under its output", exhaustion.fail_to_print, r"OSError: \[Errno 27\] File too large"),
+    _hangs("full disk under its stack", exhaustion.write_nothing_more, SILENT),
+    _raises("no shared memory left", exhaustion.fail_to_share, "RuntimeError: unable to resize file"),
+    _dies(
+        "shared memory that gives way",
+        exhaustion.touch_missing_memory,
+        "was killed by SIGBUS",
+        "in touch_missing_memory",
+    ),
+    _raises("no file descriptors left", exhaustion.run_out_of_files, r"OSError: \[Errno 24\] Too many open files"),
 )
 
 
