@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_wrong_headline_is_found(rank_pools: RankPools, monkeypatch: pytest.Monk
 
 def test_folder_left_behind_is_found(rank_pools: RankPools, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that does not remove its folder has left it."""
-    monkeypatch.setattr(pool.shutil, "rmtree", lambda *args, **kwargs: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(pool, "shutil", SimpleNamespace(rmtree=lambda *args, **kwargs: None))
     found = try_fault(KILLED, rank_pools)
     assert found.wrong == []
     assert [thing.partition(" ")[0] for thing in found.left_behind] == ["folder"]
