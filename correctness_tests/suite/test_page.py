@@ -127,6 +127,8 @@ def page() -> str:
     hostile = [
         m.model_copy(update={"workload": m.workload.model_copy(update={"name": HOSTILE})}) for m in run.measurements
     ]
+    drawn = pictures(replace(run, measurements=hostile))
+    assert [p.name for p in drawn] == ["trend", "geometry", "memory", "knob", "scale", "timeline-simulated"]
     return render_page(
         replace(
             run,
@@ -141,7 +143,7 @@ def page() -> str:
             traces=[HOSTILE, "javascript:alert(1)"],
             accounts=[Account(name=HOSTILE, unit="ms", ledger=1.0, note=HOSTILE)],
         ),
-        pictures(replace(run, measurements=hostile)),
+        drawn,
     )
 
 

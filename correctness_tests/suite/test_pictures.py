@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from correctness_tests.suite.pages import BLOCK, NIGHT, WORKLOAD, nights, regressed, run_of, step
+from correctness_tests.suite.pages import NIGHT, WORKLOAD, nights, run_of, step
 from fixtures.gate.cases import Case
 from fixtures.ledger import GPT2_LARGE_PSI, flat_layout, resident_buffers, shard_rows
 from fixtures.ledger.alone import largest_moments
@@ -177,18 +177,9 @@ def test_marks_come_from_the_history() -> None:
     assert not trends_of([first, second])[0].marks
 
 
-def test_a_run_has_every_picture_that_it_can_have() -> None:
-    """All records: all pictures. Launches from before shapes were recorded: those that need none."""
-    assert [p.name for p in pictures(regressed())] == [
-        "trend",
-        "geometry",
-        "memory",
-        "knob",
-        "scale",
-        "timeline-simulated",
-    ]
+def test_launches_without_shapes_have_the_pictures_that_need_none() -> None:
+    """From before shapes were recorded: no geometry, no scale."""
     bare = WORKLOAD.model_copy(update={"units": []})
     old = run_of()
     old = type(old)([m.model_copy(update={"workload": bare}) for m in old.measurements], old.comparisons)
     assert [p.name for p in pictures(old)] == ["memory", "knob"]
-    assert BLOCK.count == 3
