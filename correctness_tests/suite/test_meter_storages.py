@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.meters.storages import StorageMode, StorageTable, watching_resizes
+from fixtures.meters.storages import StorageMode, StorageTable, living_storages, watching_resizes
 
 pytestmark = pytest.mark.cpu
 
@@ -139,3 +139,14 @@ def test_refresh_reads_sizes_that_changed_unseen() -> None:
     assert table.current() == KIB
     table.refresh()
     assert table.current() == 4 * KIB
+
+
+def test_a_view_that_may_not_be_asked_counts() -> None:
+    """An output of ``unbind`` whose base was changed in place can't say whether it is a leaf; it is found all the same."""
+    base = bytes_of(2 * KIB).view(2, KIB).float().requires_grad_().clone()
+    views = base.unbind()
+    with torch.no_grad():
+        base.zero_()
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        _ = views[0].is_leaf
+    assert any(storage.data_ptr() == base.data_ptr() for storage in living_storages())
