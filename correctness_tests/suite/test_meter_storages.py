@@ -142,7 +142,7 @@ def test_refresh_reads_sizes_that_changed_unseen() -> None:
 
 
 def test_a_view_that_may_not_be_asked_counts() -> None:
-    """An output of ``unbind`` whose base was changed in place can't say whether it is a leaf; it is found all the same."""
+    """An output of ``unbind`` whose base was changed in place can't say whether it is a leaf: it counts."""
     base = bytes_of(2 * KIB).view(2, KIB).float().requires_grad_().clone()
     views = base.unbind()
     with torch.no_grad():
