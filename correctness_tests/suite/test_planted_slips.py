@@ -5,6 +5,7 @@ The job is the nightly's own, on 2 gloo ranks: real launches, real meters, a bas
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def job(options: Options, pair: tuple[str, str] = PAIR) -> Job:
     return made
 
 
+def told(error: BaseException) -> str:
+    """A message on one line."""
+    return " ".join(str(error).split())
+
+
 @pytest.fixture
 def planted(clean: Options, tmp_path: Path) -> Options:
     """The clean job's options, with a results folder of this test's own."""
@@ -68,20 +74,28 @@ def test_clean_job_passes_again(planted: Options) -> None:
         again.check(pair, metric)
     moves = [comparison.judgement.move for comparison in again.comparisons if comparison.gated]
     assert moves == pytest.approx([0.0, 0.0], abs=1e-5)  # a baseline keeps 6 significant digits
+    assert (again.evidence.notes, list(planted.results.glob("evidence/*"))) == ([], [])  # type: ignore[union-attr]
 
 
 def test_kept_unsharded_parameters_are_fsdp2s_slip(planted: Options) -> None:
     """FSDP2 that never frees gathered parameters is REGRESSED at rest, and fsdp2 is the arm that moved."""
     slipped = job(replace(planted, rank_patch=f"{FAULTS}.kept_unsharded_parameters:apply"))
-    with pytest.raises(JobFailedError, match=r"REGRESSED .*/fsdp2:ddp/resident(.|\n)*ddp unchanged.*, fsdp2 \+\d\d"):
+    with pytest.raises(
+        JobFailedError, match=r"REGRESSED .*/fsdp2:ddp/resident(.|\n)*ddp unchanged.*, fsdp2 \+\d\d"
+    ) as e:
         slipped.check(PAIR, "resident")
+    assert "fsdp2's resident grew by 0.252 MiB: gathered units of blocks.0, blocks.1, blocks.2, blocks.3 " in told(
+        e.value
+    )
+    assert [path.name for path in slipped.evidence.files] == ["fsdp2.held.json", "fsdp2.trace.json.gz"]
 
 
 def test_ddp_without_bucket_views_is_ddps_slip(planted: Options) -> None:
     """DDP that keeps gradients beside its buckets makes the ratio better: IMPROVED, and ddp is the arm that moved."""
     slipped = job(replace(planted, rank_patch=f"{FAULTS}.ddp_without_bucket_views:apply"))
-    with pytest.raises(JobFailedError, match=r"IMPROVED .*/fsdp2:ddp/peak(.|\n)*ddp \+\d\d.*, fsdp2 unchanged"):
+    with pytest.raises(JobFailedError, match=r"IMPROVED .*/fsdp2:ddp/peak(.|\n)*ddp \+\d\d.*, fsdp2 unchanged") as e:
         slipped.check(PAIR, "peak")
+    assert re.search(r"evidence ddp's peak grew by .*: ToCopyBackward0 \(aten\._to_copy\.default\) \+", told(e.value))
 
 
 def test_ignored_reshard_knob_is_seen_in_the_gathers(planted: Options) -> None:
