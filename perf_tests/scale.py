@@ -1,7 +1,7 @@
 """GPT-2 Large from 8 to 65,536 ranks: what a rank holds and sends, what does not shrink, what the host does.
 
     python -m perf_tests.scale                  # prints the tables
-    python -m perf_tests.scale --out docs       # and writes them into docs/scale.md, the picture into docs/images
+    python -m perf_tests.scale --out docs       # and writes them into docs/scale.md, the picture into docs/pictures
 
 All figures are the ledger's; up to N = 4,096 they are read as well, on fake tensors in one process, and the command
 fails (exit status 1, nothing written) where a byte differs. Minutes on 2 cores.
@@ -142,7 +142,7 @@ def read_all() -> tuple[int, dict[int, int]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read, print and write; 0, or 1 for figures that are not the ledger's, or 2 for a folder without the page."""
     parser = argparse.ArgumentParser(prog="scale", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder with scale.md, to be rewritten; and images/")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder with scale.md, to be rewritten; and pictures/")
     out: Path | None = parser.parse_args(arguments).out
     torch.set_num_threads(1)
     try:
@@ -164,9 +164,9 @@ def write(out: Path, parts: dict[str, str], model: Model, measured: dict[int, in
     """Fill the page and draw the picture."""
     page = out / "scale.md"
     text = filled(page.read_text(encoding="utf-8"), parts)
-    (out / "images").mkdir(exist_ok=True)
+    (out / "pictures").mkdir(exist_ok=True)
     picture = padding("GPT-2 Large", [model.at(size) for size in CURVE], measured)
-    (out / "images" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+    (out / "pictures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
     page.write_text(text, encoding="utf-8")
 
 

@@ -110,8 +110,8 @@ def test_a_page_without_its_marks_is_refused(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_picture_is_what_the_ledger_draws() -> None:
-    """docs/images/scale.svg says what the ledger says now: its text has the figures at the right end."""
+    """docs/pictures/padding.svg says what the ledger says now: its text has the figures at the right end."""
     model = model_of()
     picture = padding("GPT-2 Large", [model.at(size) for size in CURVE], {})
-    stored = (PAGE.parent / "images" / f"{picture.name}.svg").read_text(encoding="utf-8")
+    stored = (PAGE.parent / "pictures" / f"{picture.name}.svg").read_text(encoding="utf-8")
     assert escape(picture.description) in stored, "the picture is old: run python -m perf_tests.scale --out docs"

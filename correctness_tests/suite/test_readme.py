@@ -25,6 +25,13 @@ RUN_BY = {
     "pip install -e .[test]": "tox.ini: extras = test",
     "pytest -m cpu": "tox.ini: commands = pytest -m cpu",
     "pytest perf_tests -m gpu --rehearse": "tox.ini: commands = pytest perf_tests --report -m gpu --rehearse",
+    "pytest perf_tests -m cpu": "tox.ini: commands = pytest -m cpu",
+    "pytest perf_tests -m cpu --update-baselines --reason \"torch 2.14.1\" --accept '*/host'": (
+        "correctness_tests/suite/test_budgets_life.py: test_an_upgrade_fails_prints_the_move_and_can_be_accepted"
+    ),
+    "python -m perf_tests.four_accounts": "perf_tests/test_gpt2_large.py: accounts_report(knob, ddp)",
+    "python -m perf_tests.simulate": "perf_tests/test_simulated_steps.py: simulate.main([])",
+    "tox -e upgrade -- --budgets-only": "tox.ini: [testenv:upgrade]",
     "pytest": "correctness_tests/suite/test_tiers.py: test_skipped_gpu_checks_give_one_line",
     'pytest perf_tests -m gpu --update-baselines --reason "torch 2.14.1"': (
         "correctness_tests/suite/test_stored_results_are_judged.py: test_update_writes_the_selected_cases"
