@@ -6,8 +6,9 @@
     pytest perf_tests -m gpu --from-results results --platform cuda-nccl-8--nvidia-h100
 
 A ``.csv`` is appended to (the header once) and holds the experiment's columns; a ``.json`` is one launch with every
-rank's samples and its provenance. A verdict needs at least 3 launches of an arm. Several nodes are torchrun's job:
-``--nnodes``. Exit status 2: bad input, one line on stderr, nothing written.
+rank's samples and its provenance; in a folder each rank writes its own part of the launch, which is how several nodes
+measure (docs/several-nodes.md). A verdict needs at least 3 launches of an arm. Exit status 2: bad input, one line on
+stderr, nothing written.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # torchrun puts only perf_tests/ on the path
 
@@ -28,6 +30,7 @@ from fixtures.experiment import measurement_of
 from fixtures.measurements import GIB, Measurement, Settings
 from fixtures.platforms import Platform
 from fixtures.report.csvfile import append_csv
+from fixtures.report.parts import next_place, part_path
 from fixtures.report.results import next_launch, save_measurement
 from fixtures.training import Arm, RankReport, run_arm
 from fixtures.workloads import resolve_workload
@@ -40,7 +43,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mode", choices=["ddp", "fsdp1", "fsdp2"], required=True)
     parser.add_argument("--no-reshard", action="store_true", help="fsdp2: keep the blocks gathered after forward")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", required=True, help=".csv (appended to) or .json (one launch)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        required=True,
+        help=".csv (appended to), .json (one launch), or a folder (a launch more, each rank writes its part)",
     )
     parser.add_argument("--workload", default="gpt2-large", metavar="NAME", help="default: %(default)s")
     parser.add_argument("--warmup-steps", type=int, default=default.warmup_steps, help="default: %(default)s")
@@ -50,8 +57,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.no_reshard and options.mode != "fsdp2":
         raise UsageError(f"--no-reshard belongs to --mode fsdp2, not {options.mode}: leave one of them out.")
-    if options.out.suffix not in (".csv", ".json"):
-        raise UsageError(f"--out {options.out}: name a .csv or a .json file.")
+    if options.out.suffix not in (".csv", ".json", "") or (options.out.suffix == "" and options.out.is_file()):
+        raise UsageError(f"--out {options.out}: name a .csv or a .json file, or a folder.")
     if options.out.suffix == ".json" and options.out.exists():
         raise UsageError(f"--out {options.out} exists: a .json holds one launch; name another file.")
     for name in ("warmup_steps", "steps"):
@@ -92,6 +99,17 @@ def write(measurement: Measurement, out: Path) -> str:
     )
 
 
+def write_part(report: RankReport, platform: Platform, arm: Arm, folder: Path) -> None:
+    """Write what this rank measured to its own file; rank 0 says which launch it is, so that all ranks agree."""
+    place: list[object] = [next_place(folder, arm.strategy)] if dist.get_rank() == 0 else [None]
+    dist.broadcast_object_list(place)
+    launch, order = cast(tuple[int, int], place[0])
+    path = part_path(folder, arm.strategy, order, dist.get_rank())
+    save_measurement(path, measurement_of([report], platform, arm, launch=launch, order=order))
+    if dist.get_rank() == 0:
+        print(f"launch {launch} of {arm.strategy} on {platform.key}: a file a rank -> {path.parent}")
+
+
 def train(options: argparse.Namespace) -> None:
     """Train the arm on this rank; rank 0 collects every rank's report and writes."""
     strategy = options.mode + ("-noreshard" if options.no_reshard else "")
@@ -101,6 +119,9 @@ def train(options: argparse.Namespace) -> None:
     platform = open_platform(options.device)
     try:
         report = run_arm(arm, platform)
+        if not options.out.suffix:
+            write_part(report, platform, arm, options.out)
+            return
         reports: list[RankReport | None] = [None] * platform.world_size
         dist.all_gather_object(reports, report)
         if dist.get_rank() == 0:

@@ -25,6 +25,16 @@ STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
 UPGRADE = "tox.ini: [testenv:upgrade]"
 OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
 RUN_BY = {
+    "sbatch --nodes=2 examples/slurm/nightly.sbatch": (
+        'correctness_tests/suite/test_several_nodes.py: subprocess.run(["bash", str(JOB_SCRIPT)]'
+    ),
+    "torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500 "
+    "perf_tests/bench_fsdp.py --mode fsdp2 --out results/night": (
+        "tox.ini: commands = python -m correctness_tests.suite.two_nodes"
+    ),
+    "pytest perf_tests -m gpu --from-results results/night": (
+        "tox.ini: commands = python -m correctness_tests.suite.two_nodes"
+    ),
     "python -m perf_tests.phase_table --workload gpt2-large --world-size 8": (
         'perf_tests/test_phase_table.py: phase_table.main(["--workload", "gpt2-large", "--world-size", "8"])'
     ),

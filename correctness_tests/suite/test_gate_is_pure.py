@@ -72,6 +72,7 @@ MODULES = [
     "fixtures.report.pictures.style",
     "fixtures.report.pictures.timeline",
     "fixtures.report.pictures.trend",
+    "fixtures.report.parts",
     "fixtures.report.results",
     "fixtures.report.scale",
     "fixtures.report.rows",
