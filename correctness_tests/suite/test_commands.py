@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.commands import session_command
 from fixtures.options import SUITE, Options, add_options
+from fixtures.report.messages import accept_command
 
 pytestmark = pytest.mark.cpu
 
@@ -19,6 +20,10 @@ SESSIONS = [
     "--rehearse --rank-patch faults.slow:apply",
     "--from-results 'one night' another --platform cuda-nccl-8--nvidia-h100",
     "--rehearse --history off",
+    "--rehearse --platform solo",
+    "--platform solo --world-size 4 --profile on",
+    "--rehearse --profile on",
+    "--profile off",
     "--from-results one --history 'all nights.sqlite'",
 ]
 
@@ -54,3 +59,11 @@ def test_command_names_the_checks_from_another_folder(monkeypatch: pytest.Monkey
     """Started elsewhere, the command names the suite's perf_tests by its whole path."""
     monkeypatch.chdir(tmp_path)
     assert shlex.split(session_command(options_of(["--rehearse"]))[1]) == [str(SUITE / "perf_tests")]
+
+
+def test_solo_results_are_accepted_by_their_folder() -> None:
+    """The command that accepts what one device measured names the folder, which says where it is from."""
+    command = session_command(options_of(["--rehearse", "--platform", "solo"]))
+    accepted = accept_command(command, [Path("night")])
+    assert "--from-results night" in accepted
+    assert "--platform" not in accepted

@@ -24,6 +24,7 @@ SIMULATED_FILES = f'{SIMULATED}: simulate.main(["--write", "--timelines"'
 STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
 UPGRADE = "tox.ini: [testenv:upgrade]"
 OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
+SOLO = "tox.ini: commands = pytest perf_tests --report -m gpu --platform solo"
 RUN_BY = {
     "sbatch --nodes=2 examples/slurm/nightly.sbatch": (
         'correctness_tests/suite/test_several_nodes.py: subprocess.run(["bash", str(JOB_SCRIPT)]'
@@ -71,6 +72,9 @@ RUN_BY = {
     "python -m fixtures.history benchmark --out results/nights": f'{EXPORTS}: main(["benchmark", str(history)',
     "python -m fixtures.history bencher --out results/night.json": f'{EXPORTS}: main(["bencher", str(history), "--out"',
     "DS_BUILD_OPS=0 pip install -e '.[zero3]'": "tox.ini: extras = test, zero3",
+    "tox -e solo": SOLO,
+    "tox -e solo -- --rehearse": SOLO,
+    "tox -e rehearse -- --profile on": "correctness_tests/suite/test_evidence.py: evidence.profile(plan(",
     "tox -e zero3": "tox.ini: [testenv:zero3]",
     "pytest -m zero3": "tox.ini: pytest -m zero3",
     "python perf_tests/account_zero3.py": "tox.ini: python perf_tests/account_zero3.py",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fixtures.evidence import Evidence
 from fixtures.experiment import Plan
@@ -16,6 +18,7 @@ from fixtures.lanes import exposed_ms
 from fixtures.measurements import Settings
 from fixtures.platforms import Platform
 from fixtures.ranks.pool import RankPool
+from fixtures.torch_internals import allocations_of
 from fixtures.training import Arm
 
 pytestmark = pytest.mark.cpu
@@ -71,6 +74,24 @@ def test_profiled_ranks_give_lanes_and_a_trace(tmp_path: Path) -> None:
     assert {span.kind for span in step.spans if span.lane == "compute"} == {"forward", "backward", "optimizer"}
     assert (tmp_path / "traces" / "fsdp2.trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
     assert evidence.notes[0].startswith("overlap, fsdp2: ")
+
+
+def test_cudas_allocator_is_asked_for_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step runs while allocations are recorded, the snapshot is what was dumped, and recording ends."""
+    told: list[object] = []
+    memory = SimpleNamespace(
+        _record_memory_history=lambda **options: told.append(options),
+        _dump_snapshot=lambda path: Path(path).write_bytes(b"snapshot"),
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory", memory)
+    assert allocations_of(lambda: told.append("step")) == b"snapshot"
+    assert told == [{"max_entries": 100_000}, "step", {"enabled": None}]
+
+
+def test_without_cuda_there_is_no_snapshot() -> None:
+    """No step is taken for it either."""
+    assert allocations_of(lambda: pytest.fail("a step was taken")) == b""
 
 
 def test_a_launch_that_fails_costs_nothing() -> None:
