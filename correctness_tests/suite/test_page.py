@@ -128,7 +128,15 @@ def page() -> str:
         m.model_copy(update={"workload": m.workload.model_copy(update={"name": HOSTILE})}) for m in run.measurements
     ]
     drawn = pictures(replace(run, measurements=hostile))
-    assert [p.name for p in drawn] == ["trend", "geometry", "memory", "knob", "scale", "timeline-simulated"]
+    assert [p.name for p in drawn] == [
+        "trend",
+        "geometry",
+        "memory",
+        "knob",
+        "scale",
+        "bandwidth",
+        "timeline-simulated",
+    ]
     return render_page(
         replace(
             run,

@@ -18,6 +18,7 @@ from fixtures.errors import UsageError
 from fixtures.gate.baselines import BaselineFile, load_baseline, parse, render
 from fixtures.gate.budget_files import load_budgets, render_budgets
 from fixtures.gate.comparisons import compare
+from fixtures.gate.networks import NetworkFile, load_network, render_network
 from fixtures.measurements import Measurement, PlatformRecord
 from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
@@ -148,6 +149,16 @@ def bandwidth(data: bytes) -> bool:
     return True
 
 
+def network(data: bytes) -> bool:
+    """An accepted bandwidth table that loads is written as text that loads as the same."""
+    path = folder() / "cpu-gloo-4.bandwidth.json"
+    path.write_bytes(data)
+    text = render_network(load_network(path))
+    path.write_text(text)
+    assert render_network(load_network(path)) == text
+    return True
+
+
 def verdicts(data: bytes) -> bool:
     """Verdicts that load are written as text that loads."""
     _write(Path(judged.FOLDER) / judged.VERDICTS, data)
@@ -170,7 +181,19 @@ def _write(name: Path, data: bytes) -> None:
 
 LOADERS: dict[str, Callable[[bytes], bool]] = {
     target.__name__: target
-    for target in (baseline, launch, table, platform, settings, workload, budgets, bandwidth, verdicts, timelines)
+    for target in (
+        baseline,
+        launch,
+        table,
+        platform,
+        settings,
+        workload,
+        budgets,
+        bandwidth,
+        network,
+        verdicts,
+        timelines,
+    )
 }
 
 
@@ -186,6 +209,9 @@ def seeds(name: str) -> tuple[bytes, ...]:
         "workload": lambda: "my_models.large:factory",
         "budgets": _budgets,
         "bandwidth": lambda: TABLE.model_dump_json(),
+        "network": lambda: render_network(
+            NetworkFile(platform=LAUNCH.platform, reason="the first night", date="2026-05-02", rows=[ROW])
+        ),
         "verdicts": lambda: judged.verdicts_text(compare(Job(launches=3).measurements(), accepted(), True)[:2]),
         "timelines": lambda: TypeAdapter(list[Timeline]).dump_json([STEP]).decode(),
     }
