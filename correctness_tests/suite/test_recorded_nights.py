@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
-from correctness_tests.suite.synthetic import Stack
-from fixtures.measurements import Measurement
+from fixtures.measurements import Measurement, Stack
 from fixtures.report.results import save_results
 
 pytestmark = pytest.mark.cpu
