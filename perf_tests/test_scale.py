@@ -77,7 +77,7 @@ def test_padding_takes_over_where_rows_run_out() -> None:
 
 
 def test_wrapping_makes_n_tensors_a_parameter(solo: Callable[[int], RankPool]) -> None:
-    """fully_shard cuts every parameter into all N chunks, twice where it reshards, and makes no call of Python for each.
+    """fully_shard cuts every parameter into all N chunks, twice where it reshards, with no call of Python for each.
 
     Calls differ by how often a cache of DTensor's finds its key equal but not the same, a few a parameter.
     """

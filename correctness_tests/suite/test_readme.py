@@ -65,7 +65,8 @@ def test_every_file_named_exists() -> None:
     """Links and paths in README lead to files of the project."""
     linked = re.findall(r"\]\(([^)#:]+)\)", README)
     named = re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.\w+)`", README)
-    missing = [path for path in {*linked, *named} if not (ROOT / path).exists()]
+    ours = {path for path in (*linked, *named) if not path.startswith("results/")}  # a run makes those
+    missing = [path for path in ours if not (ROOT / path).exists()]
     assert not missing, f"README names files that do not exist: {missing}"
 
 
