@@ -46,6 +46,7 @@ MODULES = [
     "fixtures.ledger.alone",
     "fixtures.ledger.bookkeeping",
     "fixtures.lanes",
+    "fixtures.machine_accounts",
     "fixtures.measurements",
     "fixtures.reconciliation",
     "fixtures.report.__main__",
