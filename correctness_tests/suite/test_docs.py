@@ -64,6 +64,7 @@ RUN_BY = {
     "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines "
     '--update-baselines --reason "first figures"': "tox.ini: {[testenv:readme]own} --baselines",
     "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines": OWN_MODEL,
+    "python -m perf_tests.estimate": "correctness_tests/suite/test_estimate.py: main([])",
     "python -m perf_tests.simulate": f"{SIMULATED}: simulate.main([])",
     "python -m perf_tests.simulate --write": SIMULATED_FILES,
     "python -m perf_tests.simulate --timelines results/simulated.json": SIMULATED_FILES,
