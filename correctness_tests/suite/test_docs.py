@@ -23,6 +23,7 @@ SIMULATED = "perf_tests/test_simulated_steps.py"
 SIMULATED_FILES = f'{SIMULATED}: simulate.main(["--write", "--timelines"'
 STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
 UPGRADE = "tox.ini: [testenv:upgrade]"
+OWN_BUDGETS = "tox.ini: {[testenv:readme]budgets}"
 OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
 SOLO = "tox.ini: commands = pytest perf_tests --report -m gpu --platform solo"
 RUN_BY = {
@@ -64,6 +65,9 @@ RUN_BY = {
     "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines "
     '--update-baselines --reason "first figures"': "tox.ini: {[testenv:readme]own} --baselines",
     "pytest perf_tests -m gpu --rehearse --workload my_models:net --baselines my_baselines": OWN_MODEL,
+    "pytest perf_tests -m cpu -k accepted --workload my_models:net --baselines my_baselines "
+    '--update-baselines --reason "first figures"': OWN_BUDGETS,
+    "pytest perf_tests -m cpu -k accepted --workload my_models:net --baselines my_baselines": OWN_BUDGETS,
     "python -m perf_tests.estimate": "correctness_tests/suite/test_estimate.py: main([])",
     "python -m perf_tests.simulate": f"{SIMULATED}: simulate.main([])",
     "python -m perf_tests.simulate --write": SIMULATED_FILES,

@@ -95,6 +95,7 @@ FAULTS = (
     _dies("SIGTERM", jobs.die_of, "was killed by SIGTERM", "", int(signal.SIGTERM)),
     _dies("exit 0 without finishing", jobs.exit_silently, "exited with status 0 without finishing", "", 0),
     _dies("exit 3 without finishing", jobs.exit_silently, "exited with status 3 without finishing", "", 3),
+    _dies("exit 2 s after its sockets", jobs.exit_slowly, "exited with status 0 without finishing", "", 0),
     _hangs("SIGSTOP", jobs.stop, SILENT),
     _hangs("SIGSTOP in the middle of a message", jobs.stop_while_sending, SILENT, DONE),
     _hangs("hang in Python", jobs.hang, r"hang \("),
