@@ -43,7 +43,7 @@ def test_more_bytes_are_named() -> None:
         "  run this check alone:",
         "    pytest perf_tests -m cpu -k '[mlp-fsdp2-memory]'",
         "  accept it, when it is meant:",
-        '    pytest perf_tests -m cpu --update-baselines --reason "..." \\',
+        '    pytest perf_tests -m cpu -k accepted --update-baselines --reason "..." \\',
         "      --accept mlp/fsdp2/memory",
     ]
 
