@@ -60,3 +60,16 @@ def judge(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
 def slipped(arm: str, **factors: float) -> Job:
     """Another night (other noise) on which one arm slipped by these factors."""
     return replace(NIGHT, seed=1, arms={**ARMS, arm: ARMS[arm].scaled(**factors)})
+
+
+FAILING_BESIDE = "import pytest\n@pytest.mark.cpu\ndef test_plain():\n    assert 'the sun' == 'the moon'\n"
+"""A test outside the job, which fails."""
+STALE_BUDGET = """
+from fixtures.budgets import BudgetSummary
+def pytest_collection_finish(session):
+    budgets = session.config.pluginmanager.get_plugin("shardgate-budgets")
+    budgets.summaries.append(BudgetSummary(lines=[], complaints=["stale: no test has this budget"]))
+"""
+"""A conftest of a session whose budgets complain."""
+INTERRUPTED = "import pytest\ndef pytest_runtest_logfinish(nodeid):\n    pytest.exit('enough', 7)\n"
+"""A conftest that ends the session after its first check, when every comparison has been judged."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from correctness_tests.suite.judging import NIGHT, ROOT, Judge, judge, slipped
+from correctness_tests.suite.judging import FAILING_BESIDE, NIGHT, ROOT, STALE_BUDGET, Judge, judge, slipped
 from correctness_tests.suite.synthetic import accepted
 from fixtures.gate.comparisons import compare
 from fixtures.github import Failure, GitHub
@@ -57,6 +57,18 @@ def test_a_complaint_is_annotated(actions: Judge) -> None:
     result = actions.run(replace(NIGHT, seed=1), "--history", "history.sqlite")
     assert [line for line in result.outlines if line.startswith("::error title=Shardgate::history not kept: ")]
     assert "1 complaint" in (actions.pytester.path / "summary.md").read_text()
+
+
+def test_the_summary_has_what_failed_outside_the_job(actions: Judge) -> None:
+    """A plain test that failed, with its message, and a complaint of the budgets, beside six cases that passed."""
+    actions.pytester.makepyfile(test_more=FAILING_BESIDE)
+    actions.pytester.makeconftest(STALE_BUDGET)
+    actions.run(replace(NIGHT, seed=1), "-m", "cpu or gpu")
+    text = (actions.pytester.path / "summary.md").read_text()
+    assert text.startswith("### Shardgate: 6 cases passed, 1 other check failed, 1 complaints\n")
+    assert "test_more.py::test_plain" in text
+    assert "the moon" in text
+    assert "stale: no test has this budget" in text
 
 
 def test_nothing_is_told_elsewhere(judge: Judge) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
+from correctness_tests.suite.judging import FAILING_BESIDE, INTERRUPTED, NIGHT, STALE_BUDGET, Judge, judge, slipped
 from correctness_tests.suite.pages import step
 from fixtures.report.__main__ import main
 from fixtures.report.results import save_results
@@ -38,6 +38,34 @@ def test_a_failing_night_has_a_page(judge: Judge) -> None:
     assert "Bad: 1 regressed, 1 improved, 1 other check failed, of 6 gated comparisons" in text
     assert text.count("REGRESSED gpt2-rehearsal/fsdp2:ddp/peak") == 1
     assert "the moon" in text
+
+
+def test_a_test_outside_the_job_makes_the_night_bad(judge: Judge) -> None:
+    """Every comparison holds and a test of the other tier fails: the page says bad, and what that test said."""
+    judge.pytester.makepyfile(test_more=FAILING_BESIDE)
+    assert judge.run(NIGHT, "--report", "page.html", "-m", "cpu or gpu").ret == pytest.ExitCode.TESTS_FAILED
+    text = (judge.pytester.path / "page.html").read_text()
+    assert "Bad: 1 other check failed" in text
+    assert "the moon" in text
+    assert "Good" not in text
+
+
+def test_a_complaint_of_the_budgets_makes_the_night_bad(judge: Judge) -> None:
+    """What fails the session at the budgets' end is on the page."""
+    judge.pytester.makeconftest(STALE_BUDGET)
+    assert judge.run(NIGHT, "--report", "page.html").ret == pytest.ExitCode.TESTS_FAILED
+    text = (judge.pytester.path / "page.html").read_text()
+    assert "Bad: 1 complaint about the session" in text
+    assert "stale: no test has this budget" in text
+
+
+def test_a_session_that_ended_early_is_not_good(judge: Judge) -> None:
+    """Nothing failed, and the exit status alone says that not everything ran."""
+    judge.pytester.makeconftest(INTERRUPTED)
+    assert judge.run(NIGHT, "--report", "page.html").ret == 7
+    text = (judge.pytester.path / "page.html").read_text()
+    assert "Bad: 1 complaint about the session" in text
+    assert "the session ended with exit status 7" in text
 
 
 def test_a_page_that_cannot_be_written_is_one_error(judge: Judge) -> None:
