@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -64,9 +65,9 @@ def test_the_summary_has_what_failed_outside_the_job(actions: Judge) -> None:
     actions.pytester.makepyfile(test_more=FAILING_BESIDE)
     actions.pytester.makeconftest(STALE_BUDGET)
     actions.run(replace(NIGHT, seed=1), "-m", "cpu or gpu")
-    text = (actions.pytester.path / "summary.md").read_text()
+    text = html.unescape((actions.pytester.path / "summary.md").read_text())
     assert text.startswith("### Shardgate: 6 cases passed, 1 other check failed, 1 complaints\n")
-    assert "test_more.py::test_plain" in text
+    assert "failed <code>test_more.py::test_plain</code>" in text
     assert "the moon" in text
     assert "stale: no test has this budget" in text
 
