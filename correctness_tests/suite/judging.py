@@ -71,5 +71,10 @@ def pytest_collection_finish(session):
     budgets.summaries.append(BudgetSummary(lines=[], complaints=["stale: no test has this budget"]))
 """
 """A conftest of a session whose budgets complain."""
-INTERRUPTED = "import pytest\ndef pytest_runtest_logfinish(nodeid):\n    pytest.exit('enough', 7)\n"
-"""A conftest that ends the session after its first check, when every comparison has been judged."""
+INTERRUPTED = """
+import pytest
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        pytest.exit("enough", 7)
+"""
+"""A conftest that ends the session after its first check that ran, when every comparison has been judged."""
