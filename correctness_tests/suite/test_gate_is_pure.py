@@ -59,6 +59,7 @@ MODULES = [
     "fixtures.report.judged",
     "fixtures.report.markdown",
     "fixtures.report.messages",
+    "fixtures.report.movement",
     "fixtures.report.page_accounts",
     "fixtures.report.pages.evidence",
     "fixtures.report.pages.headline",
