@@ -2,7 +2,8 @@
 
 Stops at the first input that breaks it, keeps that in ``findings/`` and prints where: mend the loader, and leave the
 file there, where the cpu tier tries it again. Minutes are the fuzzing process's own, so that a busy machine gives no
-false figure; with ``--corpus`` the inputs and the minutes of several runs add up, interrupted ones too. Exit status 0 when none was found.
+false figure; with ``--corpus`` the inputs and the minutes of several runs add up, interrupted ones too. Exit status 0
+when none was found.
 """
 
 from __future__ import annotations

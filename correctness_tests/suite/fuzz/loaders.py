@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from fixtures.gate.baselines import BaselineFile, load_baseline, parse, render
 from fixtures.gate.budget_files import load_budgets, render_budgets
 from fixtures.gate.comparisons import compare
 from fixtures.gate.networks import NetworkFile, load_network, render_network
+from fixtures.gate.proposals import Asked, propose
 from fixtures.measurements import Measurement, PlatformRecord
 from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
@@ -59,7 +61,7 @@ def baseline(data: bytes) -> bool:
 
 
 def launch(data: bytes) -> bool:
-    """A launch that loads can be compared with others of its kind, whatever its figures are."""
+    """A launch that loads can be compared with others of its kind, told and accepted, whatever its figures are."""
     own = folder() / "launch"
     own.mkdir(exist_ok=True)
     (own / "launch.json").write_bytes(data)
@@ -84,8 +86,10 @@ def _judge(loaded: Measurement) -> None:
         for number in range(3)
         for place, arm in enumerate(ARMS)
     ]
-    for comparison in compare(launches, accepted_once(), gate_times=True):
-        comparison.model_dump_json()
+    compared = compare(launches, accepted_once(), gate_times=True)
+    judged.verdicts_text(compared)
+    with contextlib.suppress(UsageError):
+        propose(compared, accepted_once(), Asked("as found", allow_dirty=True))
 
 
 @cache

@@ -1,0 +1,63 @@
+"""What pytest, its fork server and its ranks hold at the end of a round: memory, descriptors, threads, files, time."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import psutil
+
+SHARED_MEMORY = Path("/dev/shm")
+Reading = dict[str, float]
+"""Figures by name; the unit is the name's last word: ``KiB``, ``s``, or what is counted."""
+
+
+def read(servers: Iterable[int], pools: Mapping[str, list[int]], begun: tuple[float, float]) -> Reading:
+    """One reading, after a collection. ``servers``: pids of the fork servers; ``pools``: pids of each pool's ranks;
+    ``begun``: what ``clocks`` said when the round began."""
+    gc.collect()
+    me = psutil.Process()
+    reading = {f"pytest: {name}": value for name, value in _process(me).items()}
+    for kind, pids in {"fork server": list(servers), **pools}.items():
+        reading |= {f"{kind}: {name}": value for name, value in _together(pids).items()}
+    files = [entry for entry in Path(tempfile.gettempdir()).rglob("*") if not _is_cache(entry)]
+    reading["temporary files"] = len(files)
+    reading["shared memory files"] = sum(1 for _ in SHARED_MEMORY.iterdir()) if SHARED_MEMORY.is_dir() else 0
+    reading["child processes"] = len(me.children(recursive=True))
+    seconds, cpu = clocks()
+    return reading | {"wall s": seconds - begun[0], "CPU s": cpu - begun[1]}
+
+
+def clocks() -> tuple[float, float]:
+    """Now: seconds of the clock, and CPU seconds of this process and all its descendants, the ended ones included."""
+    cpu = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            cpu += sum(process.cpu_times()[:4])  # its own and its ended children's, user and system
+    return time.monotonic(), cpu
+
+
+def _process(process: psutil.Process) -> Reading:
+    return {
+        "memory KiB": process.memory_full_info().uss / 1024,  # its own pages: shared ones are the fork server's
+        "descriptors": process.num_fds(),
+        "threads": process.num_threads(),
+    }
+
+
+def _together(pids: list[int]) -> Reading:
+    total: Reading = {}
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            for name, value in _process(psutil.Process(pid)).items():
+                total[name] = total.get(name, 0) + value
+    return total
+
+
+def _is_cache(path: Path) -> bool:
+    """torch's own, which is meant to stay."""
+    return any(part.startswith("torchinductor_") for part in path.parts)
