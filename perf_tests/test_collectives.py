@@ -7,12 +7,13 @@ import pytest
 from fixtures import ledger
 from fixtures.gate.comparisons import RANK0_ONLY
 from fixtures.job import Job
-from fixtures.measurements import ARMS, CollectiveTally, Measurement
+from fixtures.measurements import ALONE, CollectiveTally, Measurement
+from fixtures.selection import each_arm
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", each_arm())
 def test_collectives_are_the_same_everywhere(job: Job, arm: str) -> None:
     """Kind, dtype, bytes and order do not depend on the launch or the rank: a difference makes the ratios worthless."""
     seen: dict[tuple[str, tuple[CollectiveTally, ...]], list[str]] = {}
@@ -31,7 +32,7 @@ def test_collectives_are_the_same_everywhere(job: Job, arm: str) -> None:
     )
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", each_arm())
 def test_collectives_are_the_ledgers(job: Job, arm: str) -> None:
     """Count, dtype and bytes are what the parameter shapes and N demand; of DDP the bytes, since buckets set the count.
 
@@ -49,6 +50,21 @@ def test_collectives_are_the_ledgers(job: Job, arm: str) -> None:
         f"  measured {shown(read)}\n  ledger   {shown(known)}\n"
         "A gather more or less is a block gathered twice, or a reshard lost or added; other bytes are a dtype or a "
         "padding that changed. See the collectives of each rank in the results."
+    )
+
+
+@pytest.mark.parametrize("arm", [ALONE])
+def test_one_device_alone_sends_nothing(job: Job, arm: str) -> None:
+    """No collective in any steady step of the arm that stands for computation alone: its time is that."""
+    sent = {
+        f"launch {launch.launch} rank {rank.rank}: {shown(rank.collectives)}"
+        for launch in measured(job, arm)
+        for rank in launch.ranks
+        if rank.collectives
+    }
+    assert not sent, (
+        f"{arm} on {job.platform_key}: every rank trains by itself, and yet\n  " + "\n  ".join(sorted(sent)[:8]) + "\n"
+        "What DDP's step takes beyond this arm's is no longer its communication: the account of it means nothing."
     )
 
 

@@ -9,29 +9,14 @@ from __future__ import annotations
 import pytest
 
 from fixtures.job import Job
-from fixtures.measurements import EXTRA_METRICS, EXTRA_PAIRS, PAIRS
+from fixtures.selection import each_pair
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=":".join)
-@pytest.mark.parametrize("metric", ["resident", "peak", "reserved"])
+@pytest.mark.parametrize(("pair", "metric"), each_pair("resident", "peak", "reserved"))
 def test_memory_ratio(job: Job, pair: tuple[str, str], metric: str) -> None:
     """The bytes of the first arm, relative to the second's in the same job, did not move against the baseline."""
-    if not job.measures(metric):
-        pytest.skip(f"{job.platform_key} has no {metric} memory: there is no caching allocator")
-    job.check(pair, metric)
-
-
-@pytest.mark.zero3
-@pytest.mark.parametrize("pair", EXTRA_PAIRS, ids=":".join)
-@pytest.mark.parametrize("metric", EXTRA_METRICS)
-def test_memory_ratio_to_an_extra(job: Job, pair: tuple[str, str], metric: str) -> None:
-    """Beside DeepSpeed's stage 3, where that is installed, FSDP2's memory did not move against the baseline either."""
-    if missing := job.lacks(pair):
-        pytest.skip(
-            f"these results hold no {' and no '.join(missing)}: the extra was not installed where they are from"
-        )
     if not job.measures(metric):
         pytest.skip(f"{job.platform_key} has no {metric} memory: there is no caching allocator")
     job.check(pair, metric)

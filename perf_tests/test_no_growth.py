@@ -6,12 +6,13 @@ import pytest
 
 from fixtures.gate.comparisons import RANK0_ONLY
 from fixtures.job import Job
-from fixtures.measurements import ARMS
+from fixtures.measurements import ALONE
+from fixtures.selection import each_arm
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", each_arm(ALONE))
 def test_resident_bytes_do_not_grow_from_step_to_step(job: Job, arm: str) -> None:
     """Every rank of every launch reads the same resident bytes after each inspected step: a leak shows at once."""
     launches = job.launches(arm)

@@ -11,23 +11,23 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from fixtures.gate.comparisons import RANK0_ONLY
 from fixtures.job import Job
-from fixtures.measurements import ARMS, PAIRS
+from fixtures.measurements import ALONE
 from fixtures.report.benchmarks import RecordedClock, arm_info
+from fixtures.selection import each_arm, each_pair
 
 pytestmark = pytest.mark.gpu
 
 RANKS_CLOCK = RecordedClock()
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=":".join)
-@pytest.mark.parametrize("metric", ["step"])
+@pytest.mark.parametrize(("pair", "metric"), each_pair("step"))
 def test_step_time_ratio(job: Job, pair: tuple[str, str], metric: str) -> None:
     """The median over steps of the slowest rank's time did not move against the other arm (shown only, rehearsing)."""
     job.check(pair, metric)
 
 
 @pytest.mark.benchmark(group="step time", timer=RANKS_CLOCK)
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", each_arm(ALONE))
 def test_step_time(job: Job, arm: str, benchmark: BenchmarkFixture) -> None:
     """Each launch has its timed steps from each rank; they are replayed into pytest-benchmark's tables and JSON."""
     launches = job.launches(arm)

@@ -10,6 +10,7 @@ from fixtures import ledger
 from fixtures.budget_plugin import parametrize_budget
 from fixtures.budgets import BUDGET_ARMS, WORKLOADS, WORLD_SIZE, Budgeted, Budgets
 from fixtures.ledger import Precision
+from fixtures.measurements import ALONE
 from fixtures.ranks.pool import RankPool
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 from perf_tests.budgets import ARMS, CASE_IDS, CASES, readings
@@ -57,4 +58,13 @@ def test_messages_are_the_ledgers(
             f"  measured {read}\n  ledger   {known}\n"
             "A gather more is a unit gathered twice or resharded too early; other bytes are a dtype or a padding that "
             "changed. Print CollectivesMeter.events in perf_tests/budgets.py:read_arm for the order."
+        )
+
+
+def test_one_device_alone_sends_nothing(ranks: Callable[[int], RankPool]) -> None:
+    """The arm that stands for computation alone: its step is what DDP's is held against, so no rank may wait for one."""
+    for rank, reading in enumerate(readings(ranks(2), ALONE, "mlp", "mixed")):
+        assert reading.tallies == [], (
+            f"collectives of one step, {ALONE} of mlp in mixed, rank {rank} of cpu-gloo-2: measured {reading.tallies}, "
+            "and every rank was to train by itself. What DDP's step takes beyond this is no longer its communication."
         )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.experiment import balanced_order
-from fixtures.measurements import ARMS
+from fixtures.measurements import ALONE, ARMS, JOB_ARMS
 
 pytestmark = pytest.mark.cpu
 
@@ -23,6 +23,22 @@ def test_every_arm_is_launched_as_often(launches: int) -> None:
     order = list(balanced_order(ARMS, launches))
     for arm in ARMS:
         assert [launch for name, launch in order if name == arm] == list(range(launches))
+
+
+@given(launches=st.integers(3, 40), more=st.integers(0, 40))
+def test_the_arm_alone_is_launched_three_times(launches: int, more: int) -> None:
+    """Whatever the number of launches, and beyond it: three, the first in round 0, spread over the sure ones."""
+    rounds = [launch for arm, launch in balanced_order(JOB_ARMS, launches + more, launches) if arm == ALONE]
+    assert (len(rounds), rounds[0]) == (3, 0)
+    gaps = [after - before for before, after in zip(rounds, [*rounds[1:], launches], strict=True)]
+    assert max(gaps) - min(gaps) <= 1, rounds
+
+
+def test_the_arm_alone_is_launched_beside_ddp() -> None:
+    """The two steps whose difference is an account follow one another in every round that has both."""
+    order = list(balanced_order(JOB_ARMS, 6, 6))
+    beside = [abs(order.index((ALONE, launch)) - order.index(("ddp", launch))) for launch in (0, 2, 4)]
+    assert (beside, len(order)) == ([1, 1, 1], 6 * (len(JOB_ARMS) - 1) + 3)
 
 
 @pytest.mark.parametrize("launches", [2, 4, 6, 8])

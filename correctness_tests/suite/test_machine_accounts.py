@@ -13,6 +13,8 @@ from fixtures import ledger
 from fixtures.accounts import Account
 from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.gate.comparisons import compare
+from fixtures.gate.proposals import Asked, propose
+from fixtures.gate.verdicts import Verdict
 from fixtures.job_accounts import account_complaints, account_notes, job_accounts
 from fixtures.machine_accounts import ON_THE_HOST, Tables
 from fixtures.measurements import CollectiveTally, Measurement, PlatformRecord, UnitRecord, WorkloadRecord
@@ -90,6 +92,8 @@ def test_exact_launches_leave_nothing_unexplained() -> None:
         ("ddp", {"resident": 0.88}, "resident, ddp"),
         ("fsdp2-noreshard", {"peak": 1.05}, "peak paid for no reshard"),
         ("fsdp2-noreshard", {"step": 0.9}, "step saved by no reshard"),
+        ("ddp", {"step": 1.12}, "exposed, ddp"),
+        ("single", {"step": 0.9}, "exposed, ddp"),
     ],
 )
 def test_an_account_that_slips_fails(arm: str, slip: dict[str, float], name: str) -> None:
@@ -122,6 +126,40 @@ def test_exposed_communication_needs_one_device_alone() -> None:
     assert "account exposed, ddp: needs the arm single, which this job did not launch" in account_notes(
         list(found.values())
     )
+
+
+SOME_ROUNDS = [m for m in launches() if m.strategy != "single" or m.launch in (0, 2, 4)]
+"""A job's launches as they are: the arm alone in some of the rounds."""
+
+
+def test_the_arm_alone_is_stored_and_never_gated() -> None:
+    """Three launches of it beside six: a sound ratio, which an update stores, and which fails nothing however far."""
+    file = propose(compare(SOME_ROUNDS, None, gate_times=True), None, Asked("first")).file
+    assert file is not None
+    assert file.entries["gpt2-rehearsal/ddp:single/step"].pairs == 3
+    slow = [m for m in launches({"single": EXACT["single"].scaled(step=2)}) if m.launch in (0, 2, 4)]
+    (pair,) = [c for c in compare(slow, file, gate_times=True) if c.case.denominator == "single"]
+    assert (pair.judgement.verdict, pair.gated, pair.fails) == (Verdict.IMPROVED, False, False)
+
+
+def test_the_arm_alone_is_held_against_all_launches_of_ddp() -> None:
+    """What was accepted of it in some rounds is what its account is judged by."""
+    assert accounts(SOME_ROUNDS)["exposed, ddp"].accepted_difference == pytest.approx(0)
+
+
+def test_on_a_cpu_the_arm_alone_is_not_stored() -> None:
+    """Times of a rehearsal are shown: an update skips them all."""
+    rows = propose(compare(SOME_ROUNDS, None, gate_times=False), None, Asked("first")).rows
+    assert {row.action for row in rows if row.case_id.endswith("/step")} == {"skipped"}
+
+
+def test_a_model_of_ones_own_has_no_account_of_the_arm_alone() -> None:
+    """Of a workload whose messages the ledger does not know it says nothing, whatever arm was launched."""
+    bare = [
+        m.model_copy(update={"ranks": [r.model_copy(update={"ledger_collectives": []}) for r in m.ranks]})
+        for m in SOME_ROUNDS
+    ]
+    assert job_accounts(bare, (), Tables(TABLE)) == []
 
 
 def test_times_of_a_cpu_are_shown_only() -> None:

@@ -77,11 +77,13 @@ def test_lost_case_fails_the_session(judge: Judge) -> None:
     """A case that the baseline names and nothing measured fails a session whose every test passed."""
     file = accepted(NIGHT)
     entry = file.entries["gpt2-rehearsal/fsdp2:ddp/resident"]
-    judge.accept(file.model_copy(update={"entries": {**file.entries, "gpt2-rehearsal/fsdp2:fsdp1/resident": entry}}))
+    judge.accept(
+        file.model_copy(update={"entries": {**file.entries, "gpt2-rehearsal/fsdp2-noreshard:ddp/resident": entry}})
+    )
     result = judge.run(replace(NIGHT, seed=1))
     assert result.parseoutcomes().get("failed", 0) == 0
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["ERROR: lost: gpt2-rehearsal/fsdp2:fsdp1/resident*"])
+    result.stdout.fnmatch_lines(["ERROR: lost: gpt2-rehearsal/fsdp2-noreshard:ddp/resident*"])
 
 
 def test_part_of_the_checks_loses_nothing(judge: Judge) -> None:
