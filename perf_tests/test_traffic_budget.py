@@ -62,7 +62,7 @@ def test_messages_are_the_ledgers(
 
 
 def test_one_device_alone_sends_nothing(ranks: Callable[[int], RankPool]) -> None:
-    """The arm that stands for computation alone: its step is what DDP's is held against, so no rank may wait for one."""
+    """The arm that stands for computation alone, against which DDP's step is held: no rank may wait for another."""
     for rank, reading in enumerate(readings(ranks(2), ALONE, "mlp", "mixed")):
         assert reading.tallies == [], (
             f"collectives of one step, {ALONE} of mlp in mixed, rank {rank} of cpu-gloo-2: measured {reading.tallies}, "
