@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,13 @@ def judge(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
 def slipped(arm: str, **factors: float) -> Job:
     """Another night (other noise) on which one arm slipped by these factors."""
     return replace(NIGHT, seed=1, arms={**ARMS, arm: ARMS[arm].scaled(**factors)})
+
+
+def told_command(result: pytest.RunResult) -> list[str]:
+    """The words, after ``pytest`` and its tests, of the command that ends a session which failed."""
+    start = result.outlines.index("to accept what failed, when it is meant:") + 1
+    lines = [line for line in result.outlines[start:] if line.startswith("  ")]
+    return shlex.split(" ".join(lines).replace("\\ ", ""))[2:]
 
 
 FAILING_BESIDE = "import pytest\n@pytest.mark.cpu\ndef test_plain():\n    assert 'the sun' == 'the moon'\n"

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from fixtures.ranks import SkipRankError, current
 
 FOREVER_S = 600.0
 """Longer than any deadline here; a rank that sleeps for it is killed."""
+
+_held: list[Any] = []
+"""Keeps what a rank is to hold until its end."""
 
 
 def all_reduce(value: float = 1.0) -> float:
@@ -128,6 +132,13 @@ os.close(1)
 time.sleep(600)
 """
 """A program that leaves its parent, its session and its process group, as daemons do, and says its pid."""
+
+
+def hold_shared_memory() -> str:
+    """Keep a segment of Python's shared memory; its name."""
+    segment = SharedMemory(create=True, size=4096)
+    _held.append(segment)
+    return segment.name
 
 
 def start_daemons() -> tuple[int, int]:

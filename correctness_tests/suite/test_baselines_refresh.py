@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 
 import pytest
 
-from correctness_tests.suite.judging import GPUS, NIGHT, Judge, judge, slipped
+from correctness_tests.suite.judging import GPUS, NIGHT, Judge, judge, slipped, told_command
 from correctness_tests.suite.synthetic import CPU4, Job, accepted
 from fixtures import experiment
 from fixtures.experiment import Outcome
@@ -52,11 +51,9 @@ def test_missing_baseline_is_proposed_with_its_command(judge: Judge) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert set(load_baseline(judge.pytester.path / "out" / "judged" / FILE).entries) == set(accepted(NIGHT).entries)
     assert list(judge.baselines.glob("*.json")) == []
-    line = next(line for line in result.outlines if line.startswith("accept it: "))
-    command = shlex.split(line.removeprefix("accept it: "))
-    assert command[0] == "pytest"
-    assert command[2:4] == ["-m", "gpu"]
-    assert judge.pytester.runpytest_inprocess("-p", "fixtures.plugin", *command[2:]).ret == pytest.ExitCode.OK
+    command = told_command(result)
+    assert command[:2] == ["-m", "gpu"]
+    assert judge.pytester.runpytest_inprocess("-p", "fixtures.plugin", *command).ret == pytest.ExitCode.OK
     assert judge.judge().ret == pytest.ExitCode.OK
 
 

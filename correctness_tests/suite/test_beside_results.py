@@ -61,7 +61,7 @@ def test_a_page_is_written_beside_broken_timelines(judge: Judge) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["ERROR: timelines not read: stored/judged/timelines.json: *Remove it*"])
     text = (judge.pytester.path / "page.html").read_text()
-    assert "1 regressed, 1 improved, 2 complaints about the session" in text
+    assert "1 regressed, 1 improved only because an arm got worse, 2 complaints about the session" in text
     assert "timelines not read: stored/judged/timelines.json" in text
 
 

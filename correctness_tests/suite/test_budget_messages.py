@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cpu
 
 
 def test_more_bytes_are_named() -> None:
-    """Old, new, difference, what was allowed, who accepted it and when, and the command that accepts it."""
+    """Old, new, difference, what was allowed, who accepted it and when, and the name that accepts it."""
     text = budget_message(judged("memory", memory(peak=8200), accepted()), select="[mlp-fsdp2-memory]")
     assert text.splitlines() == [
         "REGRESSED mlp/fsdp2/memory on cpu-solo-8",
@@ -42,9 +42,8 @@ def test_more_bytes_are_named() -> None:
         "              parameters, gradients, a bucket.",
         "  run this check alone:",
         "    pytest perf_tests -m cpu -k '[mlp-fsdp2-memory]'",
-        "  accept it, when it is meant:",
-        '    pytest perf_tests -m cpu -k accepted --update-baselines --reason "..." \\',
-        "      --accept mlp/fsdp2/memory",
+        "  accept      --accept mlp/fsdp2/memory, when it is meant; the command is at the",
+        "              end of this session's output",
     ]
 
 
@@ -85,7 +84,7 @@ def test_an_update_lists_what_it_does() -> None:
     readings = [judged("memory", memory(peak=9000), accepted()), judged("host", host(), accepted(), TORCH14)]
     proposal = propose_budgets(readings, PLATFORM, accepted(), Asked("x"))
     lines = proposal_lines(proposal)
-    assert lines[0].startswith("refused mlp/fsdp2/memory: more than was accepted; to accept it: --accept")
+    assert lines[0].startswith("refused mlp/fsdp2/memory: more than was accepted: peak backward bytes 8,192")
     assert lines[-2:] == ["new mlp/fsdp2/host/torch-2.14-python-3.11", "update of the budgets: 1 new, 1 refused"]
 
 

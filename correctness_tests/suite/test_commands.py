@@ -64,6 +64,6 @@ def test_command_names_the_checks_from_another_folder(monkeypatch: pytest.Monkey
 def test_solo_results_are_accepted_by_their_folder() -> None:
     """The command that accepts what one device measured names the folder, which says where it is from."""
     command = session_command(options_of(["--rehearse", "--platform", "solo"]))
-    accepted = accept_command(command, [Path("night")])
+    accepted = " ".join(accept_command(command, [Path("night")]))
     assert "--from-results night" in accepted
     assert "--platform" not in accepted

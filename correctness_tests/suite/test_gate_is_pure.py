@@ -27,6 +27,7 @@ MODULES = [
     "fixtures.gate.night",
     "fixtures.gate.noise",
     "fixtures.gate.pairing",
+    "fixtures.gate.patterns",
     "fixtures.gate.power",
     "fixtures.gate.proposals",
     "fixtures.gate.sequential",

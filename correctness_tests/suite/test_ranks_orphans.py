@@ -13,10 +13,11 @@ import psutil
 import pytest
 
 from correctness_tests.suite import rank_jobs
+from correctness_tests.suite.rank_faults.trial import SHARED_MEMORY
 from correctness_tests.suite.test_ranks_ending import ROOT, is_running, survivors, wait_until
 from fixtures.platforms import Platform
 from fixtures.ranks import RankPool
-from fixtures.ranks.processes import MARK, kill_marked, marked
+from fixtures.ranks.processes import MARK, SEGMENT, kill_marked, marked
 
 pytestmark = pytest.mark.cpu
 
@@ -99,20 +100,51 @@ def test_lost_server_spares_strangers(bystander: int) -> None:
         other.kill()
 
 
-def test_server_notices_during_its_preload_that_it_is_alone(tmp_path: Path) -> None:
-    """When pytest dies while the fork server still imports, the server goes no further than the next import, even if
-    that is guarded against every exception, and removes its folder."""
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
+    """A process that owns a fork server, which still imports torch; the server's pid and folder."""
     torch = tmp_path / "torch"
     torch.mkdir()
     (torch / "__init__.py").write_text(SLOW_TORCH)
     command = [sys.executable, "-c", PRESTARTER, str(tmp_path)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as pytest_stand_in:
-        assert pytest_stand_in.stdout is not None
-        pid, folder = pytest_stand_in.stdout.readline().split()
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid, folder = process.stdout.readline().split()
         assert wait_until((torch / "imports").exists)
-        pytest_stand_in.kill()
-    assert survivors([int(pid)]) == []
-    assert not (torch / "goes on").exists()
-    assert not Path(folder).exists()
+        yield process, int(pid), Path(folder)
+        process.kill()
+
+
+def test_guardian_outlives_owner_and_server(stand_in: tuple[subprocess.Popen[str], int, Path]) -> None:
+    """When pytest and its fork server are killed at one blow, what their ranks had started is killed all the same, and
+    their folder and shared memory are removed; another server's shared memory is not."""
+    owner, server, folder = stand_in
+    short = folder.name.rpartition("-")[2]
+    mine, other = (SHARED_MEMORY / f"{SEGMENT}{name}-1_0" for name in (short, f"{short}x"))
+    try:
+        for segment in (mine, other):
+            segment.touch()
+        with subprocess.Popen(
+            ["sleep", str(rank_jobs.FOREVER_S)], start_new_session=True, env={**os.environ, MARK: str(folder)}
+        ) as daemon:
+            os.kill(server, signal.SIGKILL)
+            owner.kill()
+            left = survivors([daemon.pid])
+            daemon.kill()
+        assert left == []
+        assert wait_until(lambda: not (folder.exists() or mine.exists()))
+        assert other.exists()
+    finally:
+        other.unlink(missing_ok=True)
+
+
+def test_server_notices_during_its_preload_that_it_is_alone(
+    stand_in: tuple[subprocess.Popen[str], int, Path], tmp_path: Path
+) -> None:
+    """When pytest dies while the fork server still imports, the server goes no further than the next import, even if
+    that is guarded against every exception, and removes its folder."""
+    owner, server, folder = stand_in
+    owner.kill()
+    assert survivors([server]) == []
+    assert not (tmp_path / "torch" / "goes on").exists()
+    assert wait_until(lambda: not folder.exists())

@@ -34,8 +34,9 @@ def test_session_that_is_starting_leaves_nothing(tmp_path: Path) -> None:
 
 def test_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C while a rank hangs in C with the interpreter's lock ends the session, its ranks and their daemons, which
-    are there before: pytest, the fork server, two ranks and two daemons of each."""
+    are there before: pytest, the fork server, their guardian, two ranks and two daemons of each, and for each Python's
+    own tracker of its shared memory."""
     session = Session(tmp_path)
     assert session.wait_for(session.is_up), session.output()
-    assert sum(thing.startswith("process") for thing in session.left()) == 8
+    assert sum(thing.startswith("process") for thing in session.left()) == 11
     assert "KeyboardInterrupt" in end(session, FAULTS["pytest: Ctrl-C"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from correctness_tests.suite.judging import GPUS, NIGHT, ROOT, Judge, judge, slipped
+from correctness_tests.suite.judging import GPUS, NIGHT, ROOT, Judge, judge, slipped, told_command
 from correctness_tests.suite.synthetic import ARMS, accepted
 from fixtures.measurements import Stack
 from fixtures.report.results import save_results
@@ -120,6 +120,36 @@ def test_update_refuses_a_regression(judge: Judge) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     entry = json.loads((judge.baselines / f"{GPUS.key}.json").read_text())["entries"]["gpt2-rehearsal/fsdp2:ddp/step"]
     assert entry == json.loads(before)["entries"]["gpt2-rehearsal/fsdp2:ddp/step"]
+
+
+def test_one_command_accepts_all_that_failed(judge: Judge) -> None:
+    """Three cases fail, of which two need their names: pasted, the command that ends the session accepts the three."""
+    failed = judge.run(slipped("fsdp2", step=1.14, resident=1.3))
+    assert failed.parseoutcomes()["failed"] == 4
+    words = told_command(failed)
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--accept"] == [
+        "gpt2-rehearsal/fsdp2:ddp/resident",
+        "gpt2-rehearsal/fsdp2:ddp/step",
+    ]
+    assert judge.judge(*words).ret == pytest.ExitCode.OK
+    passed = judge.judge()
+    assert passed.ret == pytest.ExitCode.OK
+    passed.stdout.no_fnmatch_line("to accept what failed*")
+
+
+def test_an_update_tells_what_it_needs_by_name(judge: Judge) -> None:
+    """An update that refused two cases ends in the command that names them."""
+    update = ("--update-baselines", "--reason", "torch 2.14.1")
+    refused = judge.run(slipped("fsdp2", step=1.14, resident=1.3), *update)
+    assert refused.ret == pytest.ExitCode.TESTS_FAILED
+    assert judge.judge(*told_command(refused)).ret == pytest.ExitCode.OK
+
+
+def test_a_patched_night_has_no_such_command(judge: Judge) -> None:
+    """Figures of a planted fault are never offered."""
+    result = judge.run(replace(slipped("fsdp2", step=1.14), rank_patch="faults.x:apply"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("to accept what failed*")
 
 
 def test_benchmark_json_holds_the_ranks_step_times(judge: Judge) -> None:

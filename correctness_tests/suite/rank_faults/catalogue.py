@@ -92,6 +92,7 @@ FAULTS = (
     _dies("SIGSEGV", jobs.segfault, "was killed by SIGSEGV", r"(?s)Segmentation fault.*in segfault"),
     _dies("SIGABRT", jobs.die_of, "was killed by SIGABRT", "(?s)Aborted.*in die_of", int(signal.SIGABRT)),
     _dies("SIGKILL", jobs.die_of, "was killed by SIGKILL", "", int(signal.SIGKILL)),
+    _dies("SIGKILL with shared memory", jobs.die_with_shared_memory, "was killed by SIGKILL"),
     _dies("SIGTERM", jobs.die_of, "was killed by SIGTERM", "", int(signal.SIGTERM)),
     _dies("exit 0 without finishing", jobs.exit_silently, "exited with status 0 without finishing", "", 0),
     _dies("exit 3 without finishing", jobs.exit_silently, "exited with status 3 without finishing", "", 3),

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from fixtures.ranks.channel import HEADER
 
 FOREVER_S = 600
 """Longer than any deadline here; a rank that sleeps for it is killed."""
+
+SEGMENT_NOTE = "segment-"
+"""Begins the name of a note; the name of a segment of shared memory, which must not stay, ends it."""
 
 
 def strike(notes: str) -> None:
@@ -97,6 +101,17 @@ def die_of(notes: str, number: int) -> None:
     if am_culprit(notes):
         os.kill(os.getpid(), number)
         time.sleep(FOREVER_S)
+    meet()
+
+
+def die_with_shared_memory(notes: str) -> None:
+    """Both ranks hold shared memory of Python's, one is killed and so removes none; each name is written down."""
+    meet()
+    segment = SharedMemory(create=True, size=4096)
+    Path(notes, f"{SEGMENT_NOTE}{segment.name}").touch()
+    meet()
+    if am_culprit(notes):
+        os.kill(os.getpid(), signal.SIGKILL)
     meet()
 
 

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from correctness_tests.suite.rank_faults.trial import FAIR_WAIT_S, Trial
+import psutil
+
+from correctness_tests.suite.rank_faults.trial import FAIR_WAIT_S, SHARED_MEMORY, Trial
 
 ROOT = Path(__file__).parents[3]
 START_S = 200.0
@@ -39,6 +41,7 @@ from correctness_tests.suite import rank_jobs
 def test_waits(ranks):
     pool = ranks(2)
     pool.run(rank_jobs.start_daemons)
+    pathlib.Path("segments").write_text("\\n".join(pool.run(rank_jobs.hold_shared_memory)))
     pathlib.Path("up").touch()
     pool.run(rank_jobs.hang_in_c, 0, deadline_s=rank_jobs.FOREVER_S)
 """
@@ -46,11 +49,15 @@ def test_waits(ranks):
 
 @dataclass(frozen=True)
 class OwnerFault:
-    """A way to end pytest: these signals, the second shortly after the first; the exit status that it must have."""
+    """A way to end pytest: these signals, the second shortly after the first; the exit status that it must have.
+
+    ``with_server``: its fork server gets them at the same time, so that neither of the two can clean up.
+    """
 
     name: str
     signals: tuple[signal.Signals, ...]
     status: int
+    with_server: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -59,6 +66,7 @@ class OwnerFault:
 OWNER_FAULTS = (
     OwnerFault("pytest: SIGTERM", (signal.SIGTERM,), -signal.SIGTERM),
     OwnerFault("pytest: SIGKILL", (signal.SIGKILL,), -signal.SIGKILL),
+    OwnerFault("pytest and its fork server: SIGKILL", (signal.SIGKILL,), -signal.SIGKILL, with_server=True),
     OwnerFault("pytest: Ctrl-C", (signal.SIGINT,), 2),
     OwnerFault("pytest: Ctrl-C twice", (signal.SIGINT, signal.SIGINT), 2),
 )
@@ -102,9 +110,11 @@ class Session:
         ``pause_s`` lies between two signals.
         """
         was_up, began = self.is_up(), time.monotonic()
+        groups = [self.process.pid, *(self.servers() if fault.with_server else ())]
         for number in fault.signals:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+            for group in groups:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, number)
             time.sleep(pause_s if number is not fault.signals[-1] else 0)
         try:
             status = self.process.wait(FAIR_WAIT_S * 4)
@@ -119,6 +129,13 @@ class Session:
         if status == 0:
             trial.wrong.append("it says that all went well")
         return trial
+
+    def servers(self) -> list[int]:
+        """The pids of its fork servers, each the head of a group."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.process.pid).children()
+            return [child.pid for child in children if any("fixtures.ranks.server" in word for word in child.cmdline())]
+        return []
 
     def output(self) -> str:
         """What it has printed so far."""
@@ -137,6 +154,9 @@ class Session:
             with contextlib.suppress(OSError):
                 if wanted in entry.read_bytes().split(b"\0"):
                     found.append(f"process {entry.parent.name}")
+        note = self.folder / "segments"
+        segments = note.read_text().split() if note.exists() else []
+        found += [f"shared memory {name}" for name in segments if (SHARED_MEMORY / name).exists()]
         return found + [f"file {path.name}" for path in self.temporary.iterdir() if not path.name.startswith(CACHES)]
 
 

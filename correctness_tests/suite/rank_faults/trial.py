@@ -50,7 +50,15 @@ class Belongings:
         self.mark = pool._launcher.mark
         self.pids, self.folder = pool.pids, pool.folder
         self.others = {pid for pid in marked(self.mark) if not _is_of(pid, self.pids)}
+        self.segments: set[str] = set()
+        """Names of shared memory that its ranks have made."""
         self.descriptors = psutil.Process().num_fds() - 2 * len(self.pids)
+
+    def note(self, notes: str) -> None:
+        """Take the names of shared memory from a trial's folder."""
+        self.segments |= {
+            path.name.removeprefix(jobs.SEGMENT_NOTE) for path in Path(notes).glob(f"{jobs.SEGMENT_NOTE}*")
+        }
 
     def left(self) -> list[str]:
         """What is left of it after a fair wait: processes (and with them their ports), files, shared memory."""
@@ -62,8 +70,9 @@ class Belongings:
     def _left(self) -> list[str]:
         found = [f"process {pid}" for pid in sorted(marked(self.mark) - self.others)]
         found += [f"folder {self.folder}"] if self.folder.exists() else []
-        of_the_ranks = re.compile(rf"_({'|'.join(map(str, self.pids))})_")
-        found += [f"shared memory {name}" for name in os.listdir(SHARED_MEMORY) if of_the_ranks.search(name)]
+        of_the_ranks = re.compile(rf"[_-]({'|'.join(map(str, self.pids))})_")
+        shared = {name for name in os.listdir(SHARED_MEMORY) if name in self.segments or of_the_ranks.search(name)}
+        found += [f"shared memory {name}" for name in sorted(shared)]
         if (now := psutil.Process().num_fds()) > self.descriptors:
             found.append(f"{now - self.descriptors} file descriptors")
         return found
@@ -83,6 +92,7 @@ def try_fault(fault: RankFault, pools: RankPools) -> Trial:
     belongings = Belongings(pool)
     with tempfile.TemporaryDirectory(prefix="shardgate-trial-") as notes:
         trial = _run(fault, pool, notes)
+        belongings.note(notes)
     trial.left_behind = belongings.left()
     if pools.get(TWO).run(jobs.sum_of_ones) != [2.0, 2.0]:
         trial.wrong.append("the next job did not run")
