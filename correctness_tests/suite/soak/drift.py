@@ -10,6 +10,9 @@ from scipy.stats import theilslopes
 FEWEST = 6
 """Rounds after the settling ones that a verdict needs."""
 
+CONFIDENCE = 0.99
+"""Of the interval whose lower end must lie above what is allowed."""
+
 MAY_GROW_KIB = 64.0
 """Memory a round: pytest keeps a report of every test that it ran, and an allocator's pages move a little."""
 
@@ -44,7 +47,7 @@ def drifts(readings: Sequence[Mapping[str, float]]) -> list[Drift]:
 
 
 def _drift(name: str, values: Sequence[float]) -> Drift:
-    slope, _, low, _ = map(float, theilslopes(values))
+    slope, _, low, _ = map(float, theilslopes(values, alpha=CONFIDENCE))
     unit = name.rpartition(" ")[2]
     if name == "wall s":
         grows = False

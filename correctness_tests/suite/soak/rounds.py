@@ -67,9 +67,8 @@ class Rounds:
             return None
         began = time.monotonic()
         for number in range(self.rounds):
-            last = number == self.rounds - 1
             begun = clocks()
-            _run(session, None if last else session.items[0])
+            _run(session)
             self.readings.append(read(*self._processes(), begun))
             self._tell(session, number)
             _forget(session.items)
@@ -120,9 +119,9 @@ class Rounds:
             yield f"{drift.name:42} {drift.first:12,.1f} {drift.last:12,.1f} {drift.slope:+10.2f}{mark}"
 
 
-def _run(session: pytest.Session, then: pytest.Item | None) -> None:
-    """One round, as pytest's own loop does it; ``then`` is the next round's first test."""
-    for item, following in zip(session.items, [*session.items[1:], then], strict=True):
+def _run(session: pytest.Session) -> None:
+    """One round, as pytest's own loop does it, but that the session's fixtures stay after its last test."""
+    for item, following in zip(session.items, [*session.items[1:], session], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
