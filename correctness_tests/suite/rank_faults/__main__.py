@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="kinds whose name has this text (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which pytest is ended (default: 0)")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started this in the background
     print(f"{'kind':{WIDTH}}  right      median s   max s  left behind")
     with RankPools() as pools, tempfile.TemporaryDirectory(prefix="shardgate-owners-") as folder:
         tries = _tries(pools, Path(folder), options.seed)
