@@ -13,23 +13,24 @@ from fixtures import ledger
 from fixtures.ledger import Moment
 from fixtures.ledger.alone import largest_moments
 from fixtures.measurements import GIB
+from fixtures.report.grids import Grid, text_of
+from fixtures.report.text import noted
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 from perf_tests.budgets import ARMS
 
 
-def table(workload_name: str, world_size: int) -> str:
-    """Rows of phases, columns of arms, GiB; then what each arm holds at the peak of backward."""
+def tables(workload_name: str, world_size: int) -> tuple[Grid, list[str]]:
+    """Rows of phases, columns of arms, GiB; then a line an arm, what it holds at the peak of backward."""
     workload = resolve_workload(workload_name)
     blocks, root = unit_shapes(workload, build_cheaply(workload))
     columns = {arm: largest_moments(arm, blocks, root, world_size) for arm in ARMS}
-    rows = [f"| GiB, {workload.name}, N = {world_size} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
-    for phase in ledger.PHASES:
-        cells = (f"{moments[phase].bytes / GIB:.3f}" for moments in columns.values())
-        rows.append(f"| {phase} | {' | '.join(cells)} |")
+    rows = [[phase, *(f"{moments[phase].bytes / GIB:.3f}" for moments in columns.values())] for phase in ledger.PHASES]
     peaks = [
         f"- {arm}, {(peak := moments['peak_backward']).where}: {_buffers(peak)}" for arm, moments in columns.items()
     ]
-    return "\n".join([*rows, "", "The peak of backward, GiB by buffer:", "", *peaks])
+    return Grid(
+        "what the largest rank holds, by phase", [f"GiB, {workload.name}, N = {world_size}", *columns], rows
+    ), peaks
 
 
 def _buffers(moment: Moment) -> str:
@@ -46,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--world-size", type=int, default=8, metavar="N", help="ranks, 2 or more (default: 8)")
     options = parser.parse_args(arguments)
-    print(table(options.workload, options.world_size))
+    grid, peaks = tables(options.workload, options.world_size)
+    print(text_of(grid))
+    print("The peak of backward, GiB by buffer:")
+    print("\n".join(line for peak in peaks for line in noted(peak)))
     return 0
 
 

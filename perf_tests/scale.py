@@ -10,7 +10,6 @@ fails (exit status 1, nothing written) where a byte differs. Minutes on 2 cores.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import torch
 from fixtures import ledger
 from fixtures.errors import InvalidMeasurementError, UsageError
 from fixtures.full_size import FullSize, read_full_size
+from fixtures.report.grids import Grid, filled, text_of
 from fixtures.report.pictures.padding import padding
 from fixtures.report.scale import count_table, rest_table, step_table, takeover_table
 from fixtures.scaling import Scale, scale, takeovers
@@ -86,7 +86,7 @@ def _known_peak(reading: FullSize) -> int:
     return sum(buffers.values()) - later + ledger.gather_bytes(reading.root, reading.world_size, "mixed")
 
 
-def tables(model: Model, activations: int) -> dict[str, str]:
+def tables(model: Model, activations: int) -> dict[str, Grid]:
     """The tables that the ledger makes, by the name of their place in docs/scale.md."""
     rows = [model.at(size) for size in SIZES]
     return {
@@ -96,7 +96,7 @@ def tables(model: Model, activations: int) -> dict[str, str]:
     }
 
 
-def host_tables(sizes: Sequence[int] = READ) -> dict[str, str]:
+def host_tables(sizes: Sequence[int] = READ) -> dict[str, Grid]:
     """The tables of counts."""
     wraps = {size: count_wrap(COUNTED, "fsdp2", size) for size in sizes}
     steps = {
@@ -104,23 +104,16 @@ def host_tables(sizes: Sequence[int] = READ) -> dict[str, str]:
     }
     return {
         "wrapping": count_table(
-            ("tensors", "operators", "Python calls"), {n: (c.tensors, c.operators, c.calls) for n, c in wraps.items()}
+            f"what wrapping {COUNTED.partition(':')[2]} costs the host, by world size N",
+            ("tensors", "operators", "Python calls"),
+            {n: (c.tensors, c.operators, c.calls) for n, c in wraps.items()},
         ),
         "stepping": count_table(
+            f"what a step of {STEPPED} costs the host, by world size N",
             tuple(f"{arm}: {what}" for arm in ("fsdp2", "fsdp1") for what in ("tensors", "operators", "Python calls")),
             {n: [x for c in counts for x in (c.tensors, c.operators, c.calls)] for n, counts in steps.items()},
         ),
     }
-
-
-def filled(page: str, parts: dict[str, str]) -> str:
-    """The page with each part between its marks, ``<!-- name -->`` and ``<!-- end -->``; UsageError without a mark."""
-    for name, text in parts.items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
-        if not place.search(page):
-            raise UsageError(f"the page has no '<!-- {name} -->' with an '<!-- end -->' after it: put them back.")
-        page = place.sub(lambda found, text=text: f"{found[1]}{text}{found[2]}", page)  # type: ignore[misc]
-    return page
 
 
 def read_all() -> tuple[int, dict[int, int]]:
@@ -151,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         activations, measured = read_all()
         model = model_of()
         parts = tables(model, activations) | host_tables()
-        print("\n".join(parts.values()))
+        print("\n".join(map(text_of, parts.values())))
         if out is not None:
             write(out, parts, model, measured)
     except (UsageError, InvalidMeasurementError) as error:
@@ -160,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write(out: Path, parts: dict[str, str], model: Model, measured: dict[int, int]) -> None:
+def write(out: Path, parts: dict[str, Grid], model: Model, measured: dict[int, int]) -> None:
     """Fill the page and draw the picture."""
     page = out / "scale.md"
     text = filled(page.read_text(encoding="utf-8"), parts)

@@ -7,7 +7,6 @@ writes the three arms' simulated steps as JSON. It needs no GPU and takes some s
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import TypeAdapter
 from fixtures.models import LARGE
 from fixtures.recording import model_spec
 from fixtures.report.__main__ import save_pictures
+from fixtures.report.grids import filled, text_of
 from fixtures.report.pictures.style import Picture
 from fixtures.report.pictures.timeline import timeline as draw_timeline
 from fixtures.report.simulation import DEFAULT, tables
@@ -28,7 +28,10 @@ from fixtures.workloads import gpt2
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "simulation.md"
 MICRO_BATCH = 4
-END = "<!-- end -->"
+TITLE = f"""\
+GPT-2 Large, {MICRO_BATCH} x 1024 tokens a rank, on 8 x RTX PRO 6000 Blackwell; nothing is fitted.
+What each table says, and where it is wrong: docs/{PAGE.name}
+"""
 
 
 def gpt2_large() -> ModelSpec:
@@ -65,20 +68,6 @@ def _continues(span: Span, before: Span) -> bool:
     return span.kind == "copy-in" or (span.kind, span.unit) == (before.kind, before.unit)
 
 
-def renewed(page: str, found: dict[str, str]) -> str:
-    """The page with each table between its markers, ``<!-- table: NAME -->`` and ``<!-- end -->``, as it is now.
-
-    ValueError for a table that the page has no place for, or a place without a table.
-    """
-    places = re.findall(r"<!-- table: (\w+) -->", page)
-    if sorted(places) != sorted(found):
-        raise ValueError(f"the page has places for {sorted(places)}, the simulation has {sorted(found)}")
-    for name, table in found.items():
-        before, after = page.split(f"<!-- table: {name} -->\n")
-        page = f"{before}<!-- table: {name} -->\n{table}\n{after[after.index(END) :]}"
-    return page
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.simulate", description=(__doc__ or "").split("\n")[0])
@@ -88,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = gpt2_large()
     found = tables(model)
     if options.write:
-        PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
         save_pictures(PAGE.parent / "pictures", [picture(model)])
     else:
-        print("\n\n".join(f"{name}\n\n{table}" for name, table in found.items()))
+        print("\n".join([TITLE, *map(text_of, found.values())]), end="")
     if options.timelines:
         options.timelines.parent.mkdir(parents=True, exist_ok=True)
         options.timelines.write_bytes(TypeAdapter(list[Timeline]).dump_json(simulated_timelines(model)))

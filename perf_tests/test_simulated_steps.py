@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.report.grids import END, Grid, markdown_of
 from fixtures.report.pictures.style import Picture
 from fixtures.report.simulation import DEFAULT, tables
 from fixtures.simulation import published, scaling
@@ -55,8 +56,8 @@ def test_the_model_is_gpt2_large() -> None:
 def test_the_page_shows_what_the_simulation_says(name: str) -> None:
     """Each table of docs/simulation.md is the one that the simulation makes now."""
     page = simulate.PAGE.read_text(encoding="utf-8")
-    shown = page.split(f"<!-- table: {name} -->\n")[1].split(f"\n{simulate.END}")[0].splitlines()
-    made = made_tables()[name].splitlines()
+    shown = page.split(f"<!-- table: {name} -->\n")[1].split(f"\n{END}")[0].splitlines()
+    made = markdown_of(made_tables()[name]).splitlines()
     moved = [f"  shown {a}\n  now   {b}" for a, b in zip(shown, made, strict=False) if a != b]
     assert shown == made, (
         f"docs/simulation.md, table {name}, differs in {len(moved)} of {len(made)} lines:\n" + "\n".join(moved) + "\n"
@@ -66,7 +67,7 @@ def test_the_page_shows_what_the_simulation_says(name: str) -> None:
 
 
 @functools.cache
-def made_tables() -> dict[str, str]:
+def made_tables() -> dict[str, Grid]:
     """All tables as they are now."""
     return tables(model())
 
@@ -154,27 +155,25 @@ def test_the_command_renews_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """``--write`` puts tables where a page has their markers, and a picture beside it; ``--timelines`` three steps."""
     found = model()
     monkeypatch.setattr(simulate, "gpt2_large", lambda: found)
-    monkeypatch.setattr(simulate, "tables", lambda model: {"steps": "| new |"})
+    monkeypatch.setattr(simulate, "tables", lambda model: {"steps": Grid("", ["new"], [])})
     drawn = picture()
     monkeypatch.setattr(simulate, "picture", lambda model: drawn)
     monkeypatch.setattr(simulate, "PAGE", page := tmp_path / "page.md")
     page.write_text("before\n<!-- table: steps -->\n| old |\n<!-- end -->\nafter\n")
     assert simulate.main(["--write", "--timelines", str(tmp_path / "new" / "steps.json")]) == 0
-    assert page.read_text() == "before\n<!-- table: steps -->\n| new |\n<!-- end -->\nafter\n"
+    assert page.read_text() == "before\n<!-- table: steps -->\n| new |\n| --- |\n<!-- end -->\nafter\n"
     assert (tmp_path / "pictures" / "simulated-step.svg").stat().st_size < 200_000
     assert (tmp_path / "new" / "steps.json").read_text().count('"source":"simulated"') == len(MEASURED_MS)
 
 
 def test_the_command_prints_the_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without options every table goes to the terminal, under its name."""
-    found = model()
+    """Without options every table goes to the terminal under its title: no Markdown, at most 100 columns."""
+    found, made = model(), made_tables()
     monkeypatch.setattr(simulate, "gpt2_large", lambda: found)
-    monkeypatch.setattr(simulate, "tables", lambda model: {"steps": "| new |", "terms": "| other |"})
+    monkeypatch.setattr(simulate, "tables", lambda model: made)
     assert simulate.main([]) == 0
-    assert capsys.readouterr().out == "steps\n\n| new |\n\nterms\n\n| other |\n"
-
-
-def test_a_page_without_a_place_is_refused() -> None:
-    """A table that the page has no markers for is named."""
-    with pytest.raises(ValueError, match=r"places for \[\], the simulation has \['steps'\]"):
-        simulate.renewed("nothing", {"steps": ""})
+    text = capsys.readouterr().out
+    assert text.startswith("GPT-2 Large, 4 x 1024 tokens a rank, on 8 x RTX PRO 6000 Blackwell; nothing is fitted.\n")
+    assert all(f"\n{grid.title}\n" in text for grid in made.values())
+    assert [line for line in text.splitlines() if len(line) > 100 or "|" in line or "**" in line] == []
+    assert all(" ".join(row[:2]).replace("**", "") in " ".join(text.split()) for row in made["terms"].rows)

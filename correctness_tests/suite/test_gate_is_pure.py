@@ -56,6 +56,7 @@ MODULES = [
     "fixtures.report.budgets",
     "fixtures.report.csvfile",
     "fixtures.report.gallery",
+    "fixtures.report.grids",
     "fixtures.report.header",
     "fixtures.report.judged",
     "fixtures.report.markdown",
