@@ -25,6 +25,7 @@ STORED = "correctness_tests/suite/test_stored_results_are_judged.py: "
 UPGRADE = "tox.ini: [testenv:upgrade]"
 OWN_BUDGETS = "tox.ini: {[testenv:readme]budgets}"
 OWN_MODEL = "correctness_tests/suite/test_docs.py: check_workload("
+MUTATION = "tox.ini: commands = python -m correctness_tests.suite.mutation {posargs}"
 SOLO = "tox.ini: commands = pytest perf_tests --report -m gpu --platform solo"
 RUN_BY = {
     "sbatch --nodes=2 examples/slurm/nightly.sbatch": (
@@ -80,6 +81,9 @@ RUN_BY = {
     "tox -e solo": SOLO,
     "tox -e solo -- --rehearse": SOLO,
     "tox -e rehearse -- --profile on": "correctness_tests/suite/test_evidence.py: evidence.profile(plan(",
+    "tox -e mutation": MUTATION,
+    "tox -e mutation -- fixtures.gate.verdicts": MUTATION,
+    "tox -e mutation -- --fresh fixtures.gate.noise": MUTATION,
     "tox -e zero3": "tox.ini: [testenv:zero3]",
     "pytest -m zero3": "tox.ini: pytest -m zero3",
     "python perf_tests/account_zero3.py": "tox.ini: python perf_tests/account_zero3.py",

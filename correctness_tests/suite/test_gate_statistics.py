@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.gate.statistics import RatioEstimate, paired_ratio
+from fixtures.gate.statistics import RatioEstimate, paired_ratio, standard_error
 
 pytestmark = pytest.mark.cpu
 
@@ -64,12 +65,19 @@ def test_interval_holds_the_ratio(pairs: list[tuple[float, float]]) -> None:
     assert found.low <= found.ratio <= found.high
 
 
-@pytest.mark.parametrize("pairs", [1, 2])
-def test_too_few_pairs_have_no_interval(pairs: int) -> None:
-    """Below 3 pairs the interval is unknown, not narrow: even when they agree exactly."""
-    assert (paired_ratio([1.0] * pairs, [2.0] * pairs).low, paired_ratio([1.0] * pairs, [2.0] * pairs).high) == (
-        None,
-    ) * 2
+@pytest.mark.parametrize("tops", [[1.0], [1.0, 1.0], [1.0, 1.5]])
+def test_too_few_pairs_have_no_interval(tops: list[float]) -> None:
+    """Below 3 pairs the interval is unknown, not narrow: whether they agree exactly or not."""
+    found = paired_ratio(tops, [2.0] * len(tops))
+    assert (found.low, found.high) == (None, None)
+
+
+@pytest.mark.parametrize(("confidence", "t"), [(0.95, 4.302653), (0.99, 9.924843)])
+def test_a_surer_interval_is_wider_and_says_so(confidence: float, t: float) -> None:
+    """The confidence that is asked for is the t interval's, and stands beside it; also where all pairs agree."""
+    found = paired_ratio([math.exp(x) for x in (-0.01, 0.0, 0.01)], [1.0] * 3, confidence)
+    assert found.high == pytest.approx(math.exp(t * 0.01 / math.sqrt(3)), rel=1e-6)
+    assert found.confidence == paired_ratio([1.0] * 3, [1.0] * 3, confidence).confidence == confidence
 
 
 def test_identical_pairs_have_an_interval_of_no_width() -> None:
@@ -102,6 +110,13 @@ def test_wider_interval_is_kept_where_the_bootstrap_is_wider() -> None:
     assert found.low is not None
     assert found.high is not None
     assert math.log(found.high / found.low) > student * 1.005
+
+
+def test_bootstrap_draws_the_same_resamples_for_good() -> None:
+    """A stored result is judged to the same figures on every machine and in every year: these, of December 2026."""
+    assert ends(estimate(SKEWED)) == pytest.approx(
+        [1.002589490686118, 1.013077621511176, 1.0260311454636508], rel=1e-12
+    )
 
 
 def test_bootstrap_is_blind_to_the_order_of_pairs() -> None:
@@ -137,6 +152,11 @@ def test_impossible_figure_is_named(bad: float) -> None:
         paired_ratio([1.0, 1.0, 1.0], [1.0, bad, 1.0])
 
 
+def test_the_largest_and_the_smallest_figure_count() -> None:
+    """1e100 and its inverse are figures still, and their ratio is finite."""
+    assert paired_ratio([1e100], [1 / 1e100]).ratio == pytest.approx(1e200)
+
+
 def test_unequal_lengths_are_named() -> None:
     """Launches without a partner are an error, never cut off."""
     with pytest.raises(ValueError, match="3 numerators for 2 denominators"):
@@ -147,3 +167,46 @@ def test_no_pairs_is_an_error() -> None:
     """A ratio of nothing has no value."""
     with pytest.raises(ValueError, match="0 pairs"):
         paired_ratio([], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(-1.0, "-1.0"), (-(10**38), f"-1{'0' * 38}"), (-(10**39), f"-1{'0' * 35}..."), (10**5000, "a huge number")],
+    ids=["short", "forty characters", "longer", "endless"],
+)
+def test_impossible_figure_is_shown_in_forty_characters(value: float, shown: str) -> None:
+    """The figure itself stands in the message, cut off where it would fill the screen."""
+    with pytest.raises(ValueError, match="numerator of pair 0") as caught:
+        paired_ratio([value], [1.0])
+    assert str(caught.value) == f"numerator of pair 0 is {shown}: must be a positive finite number"
+
+
+@dataclass
+class Published:
+    """An interval of +/-1% that others published."""
+
+    pairs: int | None
+    confidence: float | None = None
+    ratio: float = 1.0
+    low: float | None = math.exp(-0.01)
+    high: float | None = math.exp(0.01)
+
+
+@pytest.mark.parametrize(
+    ("interval", "t"),
+    [
+        (Published(4), 3.182446),
+        (Published(4, 0.95), 3.182446),
+        (Published(4, 0.90), 2.353363),
+        (Published(2), 12.706205),
+    ],
+)
+def test_standard_error_is_the_half_width_over_t(interval: Published, t: float) -> None:
+    """With t of a printed table: 0.95 where no confidence is said; two pairs have one degree of freedom."""
+    assert standard_error(interval) == pytest.approx(0.01 / t, rel=1e-6)
+
+
+@pytest.mark.parametrize("interval", [Published(None), Published(1), Published(4, low=None, high=None)])
+def test_standard_error_is_not_known_without_pairs_or_ends(interval: Published) -> None:
+    """An interval over an unknown number of pairs, over one, or without ends, stands for no standard error."""
+    assert standard_error(interval) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -21,6 +23,21 @@ def test_wild_launch_is_named() -> None:
 def test_wild_launch_is_not_dropped() -> None:
     """It still moves the mean: dropping it would give 1.0."""
     assert paired_ratio([1.0, 1.0, 1.0, 1.6, 1.0, 1.0], [1.0] * 6).ratio == pytest.approx(1.6 ** (1 / 6))
+
+
+@pytest.mark.parametrize(
+    ("logs", "wild"),
+    [
+        ([0.0, 0.001, 0.002, 0.5], (3,)),  # four are enough, wherever the others lie
+        ([0.0, 0.001, 0.5], ()),  # of three none can be called wild
+        ([-0.02, -0.01, 0.0, 0.01, 0.10], (4,)),  # the median deviation is 0.01: 5 standard deviations are 0.074
+        ([-0.02, -0.01, 0.0, 0.01, 0.07], ()),
+        ([0.0, 0.0, 0.0, 0.019], ()),  # nothing within 2% is wild, however quiet the others
+    ],
+)
+def test_wild_is_five_robust_deviations_and_two_percent(logs: list[float], wild: tuple[int, ...]) -> None:
+    """By the distance from the median, of at least four launches; 1.4826 median deviations are a standard deviation."""
+    assert paired_ratio([2.0 * math.exp(log) for log in logs], [1.0] * len(logs)).wild == wild
 
 
 def test_ordinary_noise_has_no_wild_launch() -> None:

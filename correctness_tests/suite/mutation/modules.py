@@ -1,0 +1,55 @@
+"""Which tests must kill the mutants of which module."""
+
+from __future__ import annotations
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "fixtures.gate.verdicts": ("test_gate_verdicts.py", "test_gate_planted_slips.py"),
+    "fixtures.gate.statistics": ("test_gate_statistics.py", "test_gate_wild_launches.py", "test_gate_verdicts.py"),
+}
+
+LATER: dict[str, tuple[str, ...]] = {
+    "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_floors.py", "test_budget_messages.py"),
+    "fixtures.gate.noise": ("test_gate_power.py", "test_gate_verdicts.py"),
+    "fixtures.gate.sequential": ("test_gate_sequential.py",),
+    "fixtures.gate.comparisons": ("test_gate_comparisons.py", "test_gate_planted_slips.py", "test_baselines_anchor.py"),
+    "fixtures.gate.cases": ("test_gate_comparisons.py", "test_baselines_loading.py"),
+    "fixtures.gate.pairing": (
+        "test_gate_comparisons.py",
+        "test_gate_sequential.py",
+        "test_results_prove_themselves.py",
+    ),
+    "fixtures.ledger.resident": ("test_ledger.py", "test_ledger_phases.py", "test_ledger_zero3.py"),
+    "fixtures.ledger.collectives": ("test_ledger.py", "test_ledger_phases.py"),
+    "fixtures.ledger.messages": ("test_ledger.py", "test_bandwidth.py"),
+    "fixtures.ledger.shapes": ("test_ledger.py", "test_ledger_phases.py"),
+    "fixtures.ledger.published": ("test_ledger_published.py",),
+    "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
+    "fixtures.ledger.zero3": ("test_ledger_zero3.py",),
+    "fixtures.ledger.books": ("test_ledger_phases.py",),
+    "fixtures.ledger.phases": ("test_ledger_phases.py",),
+    "fixtures.accounts": ("test_ledger_published.py", "test_ledger_zero3.py"),
+    "fixtures.bandwidth": ("test_bandwidth.py", "test_ledger_published.py"),
+    "fixtures.measurements": ("test_gate_comparisons.py", "test_balanced_order.py", "test_ledger.py"),
+    "fixtures.gate.entries": ("test_baselines_loading.py", "test_baselines_format.py"),
+    "fixtures.gate.baselines": ("test_baselines_loading.py", "test_baselines_format.py"),
+    "fixtures.gate.strict_json": ("test_baselines_loading.py", "test_hostile_files.py"),
+    "fixtures.gate.budgets": ("test_budgets_loading.py", "test_budget_verdicts.py", "test_budget_headlines.py"),
+    "fixtures.gate.budget_files": ("test_budgets_loading.py", "test_hostile_files.py"),
+    "fixtures.gate.time_limit": ("test_time_limit.py",),
+    "fixtures.gate.night": ("test_night.py",),
+    "fixtures.gate.holdings": ("test_holdings.py",),
+    "fixtures.gate.migration": ("test_baselines_format.py",),
+    "fixtures.gate.store": ("test_baselines_writing.py",),
+    "fixtures.gate.networks": ("test_accepted_network.py",),
+    "fixtures.gate.proposals": ("test_baselines_proposals.py", "test_baselines_anchor.py", "test_baselines_format.py"),
+    "fixtures.gate.budget_proposals": ("test_budget_messages.py", "test_budget_verdicts.py"),
+    "fixtures.gate.upgrade": ("test_upgrade.py",),
+    "fixtures.gate.power": ("test_gate_power.py",),
+    "fixtures.gate.patterns": ("test_budget_accepting.py",),
+    "fixtures.ledger.activations": ("test_ledger_phases.py",),
+    "fixtures.ledger.alone": ("test_ledger.py",),
+    "fixtures.ledger.schedule_fsdp1": ("test_ledger_phases.py",),
+    "fixtures.ledger.schedule_fsdp2": ("test_ledger_phases.py",),
+    "fixtures.ledger.schedules": ("test_ledger_phases.py",),
+}
+"""Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
