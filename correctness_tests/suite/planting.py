@@ -66,6 +66,7 @@ def load_fault(name: str) -> Fault:
     assert named, f"{name}: its docstring has no 'Must fail: ``path::test``'"
     caught = getattr(module, "CAUGHT", None)
     assert isinstance(caught, Caught), f"{name}: it has no CAUGHT that says how its test fails"
+    assert bool(caught.rehearsal) != bool(caught.unseen), f"{name}: CAUGHT has either cases of a rehearsal or unseen"
     return Fault(name, named[1], caught)
 
 
@@ -109,14 +110,21 @@ def _run(fault: Fault, rank_patch: str | None) -> tuple[bool | None, str]:
             else:
                 pool = pools.enter_context(RankPool(Platform.cpu(1), rank_patch=rank_patch))
                 pool.run(run_alone, fault.test, arguments, rank_patch is not None)
-    except (AssertionError, pytest.fail.Exception) as error:
-        return True, str(error)
-    except RanksFailedError as error:
-        checked = re.match(r"raised (AssertionError|Failed)\b", error.failures[0].what)
-        return bool(checked), str(error)
-    except Exception as error:
-        return False, f"{type(error).__name__}: {error}"
+    except (Exception, pytest.fail.Exception) as error:
+        return is_a_checks(error), told(error)
     return None, ""
+
+
+def is_a_checks(error: BaseException) -> bool:
+    """Whether a check raised this, here or on the first rank that failed; False for a test that broke on its way."""
+    if isinstance(error, RanksFailedError):
+        return bool(re.match(r"raised (AssertionError|Failed)\b", error.failures[0].what))
+    return isinstance(error, (AssertionError, pytest.fail.Exception))
+
+
+def told(error: BaseException) -> str:
+    """What a failure says of itself; with its type before it where no check raised it."""
+    return str(error) if is_a_checks(error) else f"{type(error).__name__}: {error}"
 
 
 def run_alone(test: str, arguments: Mapping[str, Any], planted: bool) -> None:
@@ -167,10 +175,15 @@ def _no_shrinking(derandomize: bool) -> Iterator[None]:
     Under a fault it tries the same examples every time, so that a fault is caught always or never.
     """
     before = hypothesis.settings.get_current_profile_name()
-    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile("faults", deadline=None, database=None, phases=phases, derandomize=derandomize)
-    hypothesis.settings.load_profile("faults")
+    load_profile(derandomize)
     try:
         yield
     finally:
         hypothesis.settings.load_profile(before)
+
+
+def load_profile(derandomize: bool) -> None:
+    """From here on hypothesis stops at the first example that fails, and forgets it."""
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("faults", deadline=None, database=None, phases=phases, derandomize=derandomize)
+    hypothesis.settings.load_profile("faults")

@@ -178,6 +178,19 @@ def mark_patched() -> None:
     os.environ["SHARDGATE_TEST_PATCHED"] = f"before the first job on {dist.get_rank()}"
 
 
+PLANTED: list[int] = []
+
+
+def plant() -> None:
+    """A rank patch that needs no process group: it is noted in each process that it is applied in."""
+    PLANTED.append(os.getpid())
+
+
+def is_planted() -> bool:
+    """Whether it was applied in this process."""
+    return PLANTED[-1:] == [os.getpid()]
+
+
 def read_patch() -> str:
     """What the rank patch left."""
     return os.environ["SHARDGATE_TEST_PATCHED"]

@@ -21,7 +21,7 @@ BAD = [
     (("--delete", "x"), "--delete belongs to --update-baselines"),
     (("--allow-dirty",), "--allow-dirty belongs to --update-baselines"),
     (("--launches", "6", "--max-launches", "5"), "--max-launches 5 is too few: pass 6 or more"),
-    (("--rank-patch", "a:b"), "--rank-patch a:b is applied to the gpu tier's launches"),
+    (("--rank-patch", "a:b"), "--rank-patch a:b is applied on ranks, and no check that has any is selected"),
     (("--world-size", "0"), "--world-size 0 is too few: pass 1 or more"),
     (("--launches", "2"), "--launches 2 is too few: pass 3 or more"),
     (("--timed-steps", "-1"), "--timed-steps -1 is too few: pass 1 or more"),

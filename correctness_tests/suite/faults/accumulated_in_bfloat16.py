@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import NOT_TRAINED, Caught
 from correctness_tests.test_mixed_precision import sum_over_micro_batches
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"sum_over_micro_batches: gradients", {"added": sum_over_micro_batches})
+CAUGHT = Caught(r"sum_over_micro_batches: gradients", {"added": sum_over_micro_batches}, unseen=NOT_TRAINED)
 
 
 def apply() -> None:

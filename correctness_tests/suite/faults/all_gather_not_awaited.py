@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, grows
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"fsdp2 on cpu-gloo-2 under .*, seed \d+: rank \d, step \d", {"world_size": 2, "strategy": "fsdp2"})
+CAUGHT = Caught(
+    r"fsdp2 on cpu-gloo-2 under .*, seed \d+: rank \d, step \d",
+    {"world_size": 2, "strategy": "fsdp2"},
+    rehearsal=grows("fsdp2"),
+)
 
 _kept: list[Any] = []
 """Works and tensors that are under way, so that their memory stays theirs."""

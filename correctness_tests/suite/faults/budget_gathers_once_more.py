@@ -10,11 +10,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 from fixtures.budgets import Budgeted
 
 CAUGHT = Caught(
-    r"REGRESSED mlp/ddp/traffic.*\+ +2 optimizer all-gather bfloat16 256", {"wanted": Budgeted("mlp", "ddp", "traffic")}
+    r"REGRESSED mlp/ddp/traffic.*\+ +2 optimizer all-gather bfloat16 256",
+    {"wanted": Budgeted("mlp", "ddp", "traffic")},
+    rehearsal=sends("ddp", r"1 all-gather bfloat16 256"),
 )
 
 
@@ -23,7 +25,8 @@ def apply() -> None:
     original = torch.optim.AdamW.step
 
     def step(self: torch.optim.AdamW, *args: Any, **options: Any) -> Any:
-        dist.all_gather_into_tensor(torch.zeros(128, dtype=torch.bfloat16), torch.zeros(16, dtype=torch.bfloat16))
+        mine = torch.zeros(128 // dist.get_world_size(), dtype=torch.bfloat16)
+        dist.all_gather_into_tensor(torch.zeros(128, dtype=torch.bfloat16), mine)
         return original(self, *args, **options)
 
     torch.optim.AdamW.step = step  # type: ignore[assignment, method-assign]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import torch
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 from fixtures import strategies
 from fixtures.budgets import Budgeted
 
 CAUGHT = Caught(
     r"mlp/fsdp2/traffic.*reduce-scatter bfloat16 bytes 0 ->",
     {"wanted": Budgeted("mlp", "fsdp2", "traffic")},
+    rehearsal=sends("fsdp2", r"reduce-scatter bfloat16"),
 )
 
 

@@ -11,9 +11,13 @@ from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 
-CAUGHT = Caught(r"gradients, ddp of uneven in mixed.*difference \+", {"strategy": "ddp"})
+CAUGHT = Caught(
+    r"gradients, ddp of uneven in mixed.*difference \+",
+    {"strategy": "ddp"},
+    rehearsal=moves("fsdp2:ddp", "peak", r"IMPROVED", r"ddp \+\d.*fsdp2 unchanged"),
+)
 
 
 def apply() -> None:

@@ -10,9 +10,13 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 
-CAUGHT = Caught(r"live bytes, fsdp2 of odd.*differences \[(\d+), \1\]", {"strategy": "fsdp2"})
+CAUGHT = Caught(
+    r"live bytes, fsdp2 of odd.*differences \[(\d+), \1\]",
+    {"strategy": "fsdp2"},
+    rehearsal=moves("fsdp2:ddp", "resident", r"REGRESSED", r"ddp unchanged.*fsdp2 \+\d"),
+)
 
 
 def apply() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, grows
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"\(bytes, objects\) after steps 3 to 8 take the values")
+CAUGHT = Caught(r"\(bytes, objects\) after steps 3 to 8 take the values", rehearsal=grows("fsdp2"))
 
 
 def apply() -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"all-gathers carry .*float32.*, the policy says bfloat16")
+CAUGHT = Caught(
+    r"all-gathers carry .*float32.*, the policy says bfloat16", rehearsal=sends("fsdp2", r"all-gather float32")
+)
 
 
 def apply() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from torch import nn
 from torch.distributed.fsdp import fully_shard as original
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import FEWER_GATHERS, Caught, sends
 from fixtures import strategies
 
 CAUGHT = Caught(
     r"fsdp2-noreshard of mlp",
     {"strategy": "fsdp2-noreshard", "world_size": 2, "workload": "mlp", "precision": "mixed"},
+    rehearsal=sends("fsdp2-noreshard", "all-gather bfloat16") | FEWER_GATHERS,
 )
 
 

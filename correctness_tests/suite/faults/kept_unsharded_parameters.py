@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 from fixtures.torch_internals import patch_fully_shard
 
 CAUGHT = Caught(
     r"resident, fsdp2 of mlp in mixed.*difference \+",
     {"strategy": "fsdp2", "world_size": 2, "workload": "mlp", "precision": "mixed"},
+    rehearsal=moves("fsdp2:ddp", "resident", r"REGRESSED", r"ddp unchanged.*fsdp2 \+\d"),
 )
 
 

@@ -11,10 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"masters is \{torch.bfloat16\}", {"what": "masters", "dtype": torch.float32})
+CAUGHT = Caught(
+    r"masters is \{torch.bfloat16\}",
+    {"what": "masters", "dtype": torch.float32},
+    rehearsal=moves("fsdp2:ddp", "resident", r"IMPROVED", r"ddp unchanged.*fsdp2 -\d"),
+)
 
 
 def apply() -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import NUMBERS, Caught
 
-CAUGHT = Caught(r"rank \d of 2, after 3 steps, ")
+CAUGHT = Caught(r"rank \d of 2, after 3 steps, ", unseen=NUMBERS)
 
 
 def apply() -> None:
@@ -23,7 +24,8 @@ def apply() -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
-                    shard = parameter.to_local()
-                    shard.copy_(shard.bfloat16())
+                    if isinstance(parameter, DTensor):
+                        shard = parameter.to_local()
+                        shard.copy_(shard.bfloat16())
 
     register_optimizer_step_post_hook(forget)

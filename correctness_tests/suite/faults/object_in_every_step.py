@@ -10,9 +10,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 
-CAUGHT = Caught(r"sends \{.*broadcast uint8", {"arm": "ddp", "workload": "mlp"})
+CAUGHT = Caught(
+    r"sends \{.*broadcast uint8", {"arm": "ddp", "workload": "mlp"}, rehearsal=sends("ddp", r"broadcast uint8")
+)
 
 
 def apply() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import HOST, Caught
 
-CAUGHT = Caught(r"left this behind.*object_kept_in_every_step.Kept': 20", {"strategy": "ddp"})
+CAUGHT = Caught(r"left this behind.*object_kept_in_every_step.Kept': 20", {"strategy": "ddp"}, unseen=HOST)
 
 
 class Kept:

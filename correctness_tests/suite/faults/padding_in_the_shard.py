@@ -11,10 +11,10 @@ from typing import Any
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import CUT_EVENLY, Caught
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"rank 1 of 2, parameter .*holds", {"world_size": 2})
+CAUGHT = Caught(r"rank 1 of 2, parameter .*holds", {"world_size": 2}, unseen=CUT_EVENLY)
 
 
 def apply() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import NOT_TRAINED, Caught
 from fixtures.torch_internals import groups_of, patch_fully_shard, training_state
 
-CAUGHT = Caught(r"unit \S+ is gathered \d times, not \d", {"model": "recomputed"})
+CAUGHT = Caught(r"unit \S+ is gathered \d times, not \d", {"model": "recomputed"}, unseen=NOT_TRAINED)
 
 
 def apply() -> None:

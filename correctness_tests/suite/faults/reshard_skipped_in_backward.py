@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 from fixtures.torch_internals import patch_fully_shard, training_state
 
-CAUGHT = Caught(r"unit \S+ is filled and freed in turn, freed last", {"model": "flat", "reshard": None})
+CAUGHT = Caught(
+    r"unit \S+ is filled and freed in turn, freed last",
+    {"model": "flat", "reshard": None},
+    rehearsal=moves("fsdp2:ddp", "resident", r"REGRESSED", r"ddp unchanged.*fsdp2 \+\d"),
+)
 
 
 def apply() -> None:

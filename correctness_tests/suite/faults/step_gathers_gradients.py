@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 
-CAUGHT = Caught(r"the optimizer's step issued \['all-gather'")
+CAUGHT = Caught(r"the optimizer's step issued \['all-gather'", rehearsal=sends("fsdp2", r"all-gather float32"))
 
 
 def apply() -> None:
@@ -21,6 +22,7 @@ def apply() -> None:
     def gather(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                parameter.grad.full_tensor()
+                if isinstance(parameter.grad, DTensor):
+                    parameter.grad.full_tensor()
 
     register_optimizer_step_pre_hook(gather)

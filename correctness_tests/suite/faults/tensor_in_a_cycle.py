@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, grows
 
-CAUGHT = Caught(r"20 steps left \+20 tensors and \+20 storages", {"strategy": "ddp"})
+CAUGHT = Caught(r"20 steps left \+20 tensors and \+20 storages", {"strategy": "ddp"}, rehearsal=grows("fsdp2"))
 
 
 def apply() -> None:

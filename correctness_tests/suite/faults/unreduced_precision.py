@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, sends
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"fsdp2 in mixed precision.*are off\. Worst")
+CAUGHT = Caught(r"fsdp2 in mixed precision.*are off\. Worst", rehearsal=sends("fsdp2", r"reduce-scatter bfloat16"))
 
 
 def apply() -> None:

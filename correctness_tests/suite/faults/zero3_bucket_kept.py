@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from correctness_tests.suite.faults import Caught
+from correctness_tests.suite.faults import Caught, moves
 from fixtures.ledger import Precision
 
 CAUGHT = Caught(
     r"resident, zero3 of gpt2-rehearsal in mixed, rank 0 of cpu-gloo-2: .*difference \+[\d,]+\. More: DeepSpeed keeps",
     {"world_size": 2, "strategy": "zero3", "workload": "gpt2-rehearsal", "precision": "mixed"},
+    rehearsal=moves("fsdp2:zero3", "resident", r"IMPROVED", r"zero3 \+\d.*fsdp2 unchanged"),
 )
 
 
