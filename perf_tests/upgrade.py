@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,9 +25,9 @@ from pathlib import Path
 from fixtures.budgets import READINGS, load_readings
 from fixtures.errors import UsageError
 from fixtures.gate.upgrade import budget_moves, split_moves, stacks_of
-from fixtures.report.budgets import upgrade_budget_text
 from fixtures.report.results import load_nights
 from fixtures.report.tables import render
+from fixtures.report.upgrade_budgets import Stacks, conclusion, upgrade_budget_text
 from fixtures.report.upgrades import upgrade_notes, upgrade_table
 
 ORDER = ("old", "new", "new", "old")
@@ -52,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.budgets_only:
             folders = _measure(pythons, results, ["--launches", options.launches, *workload, *given])
             failed = _split(folders)
-        failed = _budgets(pythons, results, tests, [*workload, *accepted]) or failed
+        again = [f"--old {shlex.quote(options.old)}", f"--new {shlex.quote(options.new)}"]
+        again += [shlex.join(part) for part in (workload, accepted, given) if part]
+        command = ["python perf_tests/upgrade.py", *again, *(["--budgets-only"] if options.budgets_only else [])]
+        failed = _budgets(pythons, results, tests, [*workload, *accepted], command) or failed
         if options.accept_host is not None:
             _accept(options.new, results, options.accept_host, [*workload, *accepted])
         return int(failed)
@@ -107,20 +111,25 @@ def _split(folders: dict[str, list[Path]]) -> bool:
     return any(split.fails for split in splits)
 
 
-def _budgets(pythons: dict[str, str], results: Path, tests: Sequence[str], given: Sequence[str]) -> bool:
-    """The budgets under each stack, side by side; True when the new one breaks a check that the old one kept."""
+def _budgets(
+    pythons: dict[str, str], results: Path, tests: Sequence[str], given: Sequence[str], command: Sequence[str]
+) -> bool:
+    """The budgets under each stack, side by side; True when the new one breaks a check that the old one kept.
+
+    ``command`` compares the two stacks once more, as a message repeats it.
+    """
     ends, readings = {}, {}
     for side, python in pythons.items():
         folder, log = results / f"budgets-{side}", results / f"budgets-{side}.log"
         print(f"budgets: {side}", flush=True)
         ends[side] = _pytest(python, log, [*tests, "-m", "cpu", "--results", str(folder), *given])
         readings[side] = load_readings(folder / "judged" / READINGS)
-    stacks = [str(readings[side][0].provenance.stack) for side in ("old", "new")]
-    print(upgrade_budget_text(budget_moves(readings["old"], readings["new"]), *stacks))
-    words = {
-        side: "kept" if end == 0 else f"broken, see {results / f'budgets-{side}.log'}" for side, end in ends.items()
-    }
-    print(f"by what is accepted: old stack {words['old']}; new stack {words['new']}")
+    judged = budget_moves(readings["old"], readings["new"])
+    print(upgrade_budget_text(judged, *(str(readings[side][0].provenance.stack) for side in ("old", "new"))))
+    stacks = Stacks(
+        ends["old"] == 0, ends["new"] == 0, str(results / "budgets-new.log"), pythons["new"], given, command
+    )
+    print("\n".join(conclusion(judged, stacks)))
     return ends["new"] != 0 and ends["old"] == 0
 
 

@@ -17,13 +17,10 @@ from correctness_tests.suite.synthetic_budgets import (
     traffic,
 )
 from fixtures.budgets import PLATFORM
-from fixtures.errors import UsageError
 from fixtures.gate.budget_proposals import propose_budgets
-from fixtures.gate.budget_verdicts import JudgedBudget
 from fixtures.gate.proposals import Asked
-from fixtures.gate.upgrade import budget_moves
 from fixtures.measurements import Stack
-from fixtures.report.budgets import budget_lines, budget_message, proposal_lines, upgrade_budget_text
+from fixtures.report.budgets import budget_lines, budget_message, proposal_lines
 
 pytestmark = pytest.mark.cpu
 
@@ -86,33 +83,3 @@ def test_an_update_lists_what_it_does() -> None:
     lines = proposal_lines(proposal)
     assert lines[0].startswith("refused mlp/fsdp2/memory: more than was accepted: peak backward bytes 8,192")
     assert lines[-2:] == ["new mlp/fsdp2/host/torch-2.14-python-3.11", "update of the budgets: 1 new, 1 refused"]
-
-
-def sides(new: JudgedBudget) -> list[JudgedBudget]:
-    """The new stack's reading beside the old one's."""
-    return budget_moves([judged(b, reading(b), None) for b in ("traffic", "memory", "host")], [new])
-
-
-def test_an_upgrade_is_a_table() -> None:
-    """One row a figure that moved, old, new, move, verdict; a case that did not move has one row."""
-    moves = [
-        *sides(judged("host", host(forward=1050), None, TORCH14)),
-        *sides(judged("memory", memory(), None, TORCH14)),
-    ]
-    rows = upgrade_budget_text(moves, "torch 2.13", "torch 2.14").splitlines()
-    assert rows[0] == "budgets: torch 2.13 -> torch 2.14"
-    assert rows[3].split() == ["memory", "mlp", "fsdp2", "all", "=", "PASS"]
-    assert rows[4].split() == ["host", "mlp", "fsdp2", "forward", "calls", "1,000", "1,050", "+5.0%", "REGRESSED"]
-    assert rows[-1] == "mlp/fsdp2/host, forward calls: torch/a.py 900 -> 950"
-
-
-def test_another_python_is_not_compared() -> None:
-    """Bytes are compared with any stack, calls of another Python are not."""
-    assert str(sides(judged("host", host(), None, TORCH9))[0].verdict) == "NO_BASELINE"
-    assert str(sides(judged("memory", memory(), None, TORCH9))[0].verdict) == "PASS"
-
-
-def test_stacks_without_a_common_case_are_refused() -> None:
-    """Nothing to compare: named."""
-    with pytest.raises(UsageError, match="no budget in common"):
-        budget_moves([judged("host", host(), None)], [judged("memory", memory(), None, TORCH14)])

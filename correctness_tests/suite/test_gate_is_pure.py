@@ -90,6 +90,7 @@ MODULES = [
     "fixtures.report.text",
     "fixtures.report.traces",
     "fixtures.report.trends",
+    "fixtures.report.upgrade_budgets",
     "fixtures.report.upgrades",
     "fixtures.scaling",
     "fixtures.simulation.buckets",

@@ -44,7 +44,7 @@ def test_a_wide_table_breaks_before_its_brackets() -> None:
         "ddp 123.0 to 456.0 123.0 to 456.0 123.0 to 456.0",
         "(-22.5% to -19.6%) (-22.5% to -19.6%) (-22.5% to -19.6%)",
     ]
-    assert [" ".join(line.split()) for line in lines[1:3]] == ["a: b: c:", "arm step, ms step, ms step, ms"]
+    assert [" ".join(line.split()) for line in lines[1:3]] == ["a b c", "arm step, ms step, ms step, ms"]
 
 
 @given(st.lists(st.lists(st.text(max_size=40), min_size=3, max_size=3), min_size=1, max_size=4))
