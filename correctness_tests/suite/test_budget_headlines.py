@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from correctness_tests.suite.synthetic_budgets import accepted, host, judged
+from correctness_tests.suite.synthetic_budgets import MESSAGES, accepted, host, judged, traffic
 from fixtures.gate.budgets import Reading
 from fixtures.report.budgets import budget_lines, budget_message
 
@@ -15,6 +15,28 @@ def test_what_is_within_its_bound_is_no_headline() -> None:
     """Calls +0.9% beside five operators fewer: the operators are named."""
     text = " ".join(" ".join(budget_lines([judged("host", host(forward=1009, adds=5), accepted())])).split())
     assert "IMPROVED mlp/fsdp2/host: less than was accepted: forward operators 15 -> 10" in text
+
+
+def test_the_headline_is_the_largest_move_of_what_the_verdict_is_about() -> None:
+    """Of figures that are worse, the one that is worse by most of itself; one from nothing before all others."""
+    found = judged("host", host(forward=1100, backward=2400, adds=2), accepted())
+    assert (found.headline is not None and found.headline.name) == "backward calls"
+    parts = {**host(forward=9000).parts, "input calls": {"torch/c.py": 1}}
+    more = Reading(figures={name: sum(part.values()) for name, part in parts.items()}, parts=parts)
+    assert (headline := judged("host", more, accepted()).headline) is not None
+    assert (headline.name, headline.change) == ("input calls", None)
+
+
+def test_only_a_move_has_a_headline() -> None:
+    """A pass that moved within its bounds is about none, and neither is what nothing is accepted for."""
+    assert judged("host", host(forward=1009), accepted()).headline is None
+    assert judged("host", host(), None).headline is None
+
+
+def test_messages_in_another_order_have_no_headline() -> None:
+    """REGRESSED with no figure that moved: the messages are named instead."""
+    found = judged("traffic", traffic(*reversed(MESSAGES)), accepted())
+    assert (found.verdict.value, found.headline) == ("REGRESSED", None)
 
 
 def test_other_operators_for_the_same_count_fail() -> None:

@@ -22,9 +22,11 @@ from correctness_tests.suite.synthetic_budgets import (
     reading,
     traffic,
 )
-from fixtures.gate.budget_proposals import is_budget
-from fixtures.gate.budget_verdicts import judge_budget
+from fixtures.budgets import PLATFORM
+from fixtures.gate.budget_proposals import is_budget, propose_budgets
+from fixtures.gate.budget_verdicts import judge_budget, moved, total_calls
 from fixtures.gate.budgets import Reading, StackLabel, nearest
+from fixtures.gate.proposals import Asked
 from fixtures.gate.verdicts import Verdict
 from fixtures.measurements import Stack
 
@@ -85,6 +87,74 @@ def test_a_change_names_what_moved() -> None:
     assert sent.events == (f"+   3 {SECOND}",)
 
 
+def test_names_that_come_and_go_moved_from_and_to_nothing() -> None:
+    """Every name that moved, the largest difference first, whatever its size; what is the same is left out."""
+    old, new = {"same": 7, "large": 1000, "small": 1, "gone": 3}, {"same": 7, "large": 1001, "small": 9, "new": 5}
+    assert [(m.name, m.old, m.new) for m in moved(old, new)] == [
+        ("small", 1, 9),
+        ("new", 0, 5),
+        ("gone", 3, 0),
+        ("large", 1000, 1001),
+    ]
+
+
+def test_a_phase_that_is_new_brings_its_files() -> None:
+    """Calls of a phase that the entry does not know are shown file by file, each from 0."""
+    parts = {**host().parts, "input calls": {"torch/c.py": 50}}
+    read = Reading(figures={**host().figures, "input calls": 50}, parts=parts)
+    found = judged("host", read, accepted())
+    assert [(m.name, m.old, m.new) for m in found.parts["input calls"]] == [("torch/c.py", 0, 50)]
+
+
+def test_calls_of_other_files_for_the_same_count_pass() -> None:
+    """Only operators are exact by name: of calls the top files are kept, which may change places."""
+    parts = {**host().parts, "forward calls": {"torch/a.py": 800, "torch/b.py": 200}}
+    assert judged("host", Reading(figures=host().figures, parts=parts), accepted()).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        (host(), "as accepted"),
+        (host(forward=1020), "calls moved, by no more than 2%"),
+        (host(adds=11), "more than was accepted"),
+        (host(adds=9), "less than was accepted"),
+    ],
+)
+def test_the_reason_is_the_row_that_decided(read: Reading, reason: str) -> None:
+    """One sentence a row of the table."""
+    assert judged("host", read, accepted()).reason == reason
+
+
+def test_messages_are_named_with_their_places() -> None:
+    """What went by its place in the accepted step, what came by its place in this one, all of them in order."""
+    found = judged("traffic", traffic(SECOND, THIRD, "optimizer broadcast uint8 4"), accepted())
+    assert found.events == (f"-   1 {FIRST}", "+   3 optimizer broadcast uint8 4")
+    assert judged("traffic", traffic(FIRST), accepted()).events == (f"-   2 {SECOND}", f"-   3 {THIRD}")
+
+
+@pytest.mark.parametrize(("more", "last"), [(12, f"+  15 {FIRST}"), (13, "  and 1 more"), (20, "  and 8 more")])
+def test_many_messages_are_cut(more: int, last: str) -> None:
+    """Twelve are shown, and how many more there are."""
+    events = judged("traffic", traffic(*MESSAGES, *[FIRST] * more), accepted()).events
+    assert (len(events), events[-1]) == (min(more, 13), last)
+
+
+def test_one_message_among_hundreds_is_the_only_one_named() -> None:
+    """Messages that repeat hundreds of times are compared like any other."""
+    many = [SECOND] * 150 + [THIRD] * 150
+    one = judged("traffic", traffic(*many), None)
+    file = propose_budgets([one], PLATFORM, None, Asked("the first")).file
+    found = judged("traffic", traffic(*many[:150], FIRST, *many[150:]), file)
+    assert found.events == (f"+ 151 {FIRST}",)
+
+
+def test_calls_of_a_step_leave_out_what_more_blocks_cost() -> None:
+    """All phases of the step itself; figures that begin with a number are about a larger model."""
+    assert total_calls({"forward calls": 3, "backward calls": 4, "2 more blocks: calls": 50, "adds operators": 9}) == 7
+    assert judged("host", host(), None).calls_move is None
+
+
 @pytest.mark.parametrize("budget", ["traffic", "memory"])
 def test_messages_and_bytes_are_one_for_all_stacks(budget: str) -> None:
     """Another torch under another Python is judged by the same entry."""
@@ -105,6 +175,22 @@ def test_an_entry_of_its_own_judges_and_the_other_is_shown() -> None:
     found = judged("host", host(), accepted(TORCH13, TORCH14), TORCH14)
     assert (found.verdict, found.borrowed) == (Verdict.PASS, False)
     assert found.others == {"torch 2.13, Python 3.11": 3000}
+
+
+def test_other_stacks_are_shown_in_order() -> None:
+    """By version and not by letter: 2.9 comes before 2.13."""
+    older = Stack(torch="2.9.1", python="3.11.7")
+    found = judged("host", host(), accepted(TORCH13, older, TORCH14), TORCH14)
+    assert list(found.others) == ["torch 2.9, Python 3.11", "torch 2.13, Python 3.11"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [("traffic", "nothing is accepted for it"), ("host", "nothing is accepted for it under Python 3.11")],
+)
+def test_nothing_accepted_names_the_python_where_it_matters(budget: str, reason: str) -> None:
+    """Messages and bytes are one for all stacks; calls are a Python's."""
+    assert judged(budget, reading(budget), None).reason == reason
 
 
 def test_another_python_has_no_baseline() -> None:

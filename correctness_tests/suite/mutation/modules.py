@@ -8,16 +8,12 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 
 LATER: dict[str, tuple[str, ...]] = {
-    "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_floors.py", "test_budget_messages.py"),
-    "fixtures.gate.noise": ("test_gate_power.py", "test_gate_verdicts.py"),
+    "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
+    "fixtures.gate.noise": ("test_gate_noise.py", "test_gate_verdicts.py"),
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
     "fixtures.gate.comparisons": ("test_gate_comparisons.py", "test_gate_planted_slips.py", "test_baselines_anchor.py"),
     "fixtures.gate.cases": ("test_gate_comparisons.py", "test_baselines_loading.py"),
-    "fixtures.gate.pairing": (
-        "test_gate_comparisons.py",
-        "test_gate_sequential.py",
-        "test_results_prove_themselves.py",
-    ),
+    "fixtures.gate.pairing": ("test_gate_pairing.py", "test_gate_comparisons.py"),
     "fixtures.ledger.resident": ("test_ledger.py", "test_ledger_phases.py", "test_ledger_zero3.py"),
     "fixtures.ledger.collectives": ("test_ledger.py", "test_ledger_phases.py"),
     "fixtures.ledger.messages": ("test_ledger.py", "test_bandwidth.py"),
@@ -27,10 +23,10 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.zero3": ("test_ledger_zero3.py",),
     "fixtures.ledger.books": ("test_ledger_phases.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
-    "fixtures.accounts": ("test_ledger_published.py", "test_ledger_zero3.py"),
+    "fixtures.accounts": ("test_accounts.py",),
     "fixtures.bandwidth": ("test_bandwidth.py", "test_ledger_published.py"),
-    "fixtures.measurements": ("test_gate_comparisons.py", "test_balanced_order.py", "test_ledger.py"),
-    "fixtures.gate.entries": ("test_baselines_loading.py", "test_baselines_format.py"),
+    "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
+    "fixtures.gate.entries": ("test_baseline_entries.py", "test_baselines_anchor.py"),
     "fixtures.gate.baselines": ("test_baselines_loading.py", "test_baselines_format.py"),
     "fixtures.gate.strict_json": ("test_baselines_loading.py", "test_hostile_files.py"),
     "fixtures.gate.budgets": ("test_budgets_loading.py", "test_budget_verdicts.py", "test_budget_headlines.py"),
