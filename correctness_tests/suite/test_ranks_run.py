@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Callable
 
+import psutil
 import pytest
 import torch
 
@@ -61,6 +64,37 @@ def test_fresh_ranks_import_nothing_for_fully_shard() -> None:
     """The first FSDP2 step of a fresh rank finds everything imported: that is what the preload is for."""
     with RankPool(Platform.cpu(2)) as pool:
         assert pool.run(rank_jobs.fully_shard_imports) == [0, 0]
+
+
+def test_idle_ranks_rest() -> None:
+    """Between two tests the ranks of a pool are stopped, since gloo never sleeps; the next job wakes the same ones."""
+    with RankPools() as pools:
+        pool = pools.get(Platform.cpu(2))
+        for _ in range(2):
+            assert pool.run(rank_jobs.all_reduce) == [3.0, 3.0]
+            pools.rest()
+            pools.rest()
+            assert [wait_for(pid, psutil.STATUS_STOPPED) for pid in pool.pids] == [psutil.STATUS_STOPPED] * 2
+            assert pools.get(Platform.cpu(2)) is pool
+
+
+def test_resting_ranks_can_die() -> None:
+    """A rank that is killed while it rests is seen: its pool is not healthy and can be closed."""
+    with RankPool(Platform.cpu(2)) as pool:
+        pool.rest()
+        os.kill(pool.pids[1], signal.SIGKILL)
+        until = time.monotonic() + 20
+        while pool.healthy and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not pool.healthy
+
+
+def wait_for(pid: int, status: str) -> str:
+    """The process's status once it is the one wanted, or after a fair wait."""
+    until = time.monotonic() + 20
+    while (found := psutil.Process(pid).status()) != status and time.monotonic() < until:
+        time.sleep(0.01)
+    return str(found)
 
 
 def test_progress_resets_the_deadline(ranks: Ranks) -> None:
