@@ -30,19 +30,30 @@ def test_of_the_extra(n): pass
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A small project that loads the suite's plugin, where no extra is installed."""
     monkeypatch.setattr(Extra, "installed", False)
-    pytester.makeini("[pytest]\nmarkers =\n  cpu: one tier\n  gpu: the other\n  zero3: an extra\n")
+    pytester.makeini("[pytest]\naddopts = -rfEs\nmarkers =\n  cpu: one tier\n  gpu: the other\n  zero3: an extra\n")
     pytester.makepyfile(test_small=TESTS)
     return pytester
 
 
 def run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Run pytest on the small project, in this process."""
-    return suite.runpytest_inprocess("-p", "fixtures.plugin", "-p", "no:randomly", "-rs", *arguments)
+    """Run pytest on the small project, in this process, with the suite's own report of skips."""
+    return suite.runpytest_inprocess("-p", "fixtures.plugin", "-p", "no:randomly", *arguments)
 
 
-@pytest.mark.parametrize("arguments", [(), ("-m", "cpu"), ("-m", "not gpu")], ids=" ".join)
-def test_a_missing_extra_is_one_line_and_no_failure(suite: pytest.Pytester, arguments: tuple[str, ...]) -> None:
-    """Its tests are skipped with one line that says how to install it, and the tier passes by its others."""
+@pytest.mark.parametrize("arguments", [(), ("-m", "cpu"), ("-m", "not gpu"), ("-q",)], ids=" ".join)
+def test_a_missing_extra_is_counted_and_no_failure(suite: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    """Nobody asked for it: the tier passes by its others, and the last line says how many tests that left out."""
+    result = run(suite, *arguments)
+    assert result.ret == pytest.ExitCode.OK
+    assert not [line for line in result.outlines if line.startswith("SKIPPED")]
+    result.stdout.re_match_lines([r"=* ?1 passed, 2 without zero3 in .*"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-rs",), ("-rA",), ("-v",), ("-k", "tier or extra and not zero3x")], ids=" ".join
+)
+def test_why_is_one_line_on_request(suite: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    """Verbose, ``-rs`` or by its name: its tests are skipped with one line that says how to install it."""
     result = run(suite, *arguments)
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1, skipped=2)
