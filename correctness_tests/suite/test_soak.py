@@ -54,6 +54,7 @@ def soak(pytester: pytest.Pytester, rank_pools: RankPools, monkeypatch: pytest.M
         arguments = ["-p", "fixtures.plugin", "-p", "no:randomly", "-p", "no:cacheprovider"]
         return pytester.runpytest_inprocess(*arguments, plugins=[made]), made.rounds
 
+    leaks.ENDED.clear()
     yield run
     leaks.ENDED.set()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import rich
 from pydantic import TypeAdapter
 
+from correctness_tests.suite.fuzz.histories import histories, kept_again
 from correctness_tests.suite.synthetic import WORKLOAD, Job, accepted
 from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.errors import UsageError
@@ -177,6 +178,11 @@ def timelines(data: bytes) -> bool:
     return True
 
 
+def history(data: bytes) -> bool:
+    """A history that is read is written again as the same; so are rows that are given as JSON."""
+    return kept_again(folder(), data)
+
+
 def _write(name: Path, data: bytes) -> None:
     path = folder() / "run" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,6 +203,7 @@ LOADERS: dict[str, Callable[[bytes], bool]] = {
         network,
         verdicts,
         timelines,
+        history,
     )
 }
 
@@ -219,6 +226,8 @@ def seeds(name: str) -> tuple[bytes, ...]:
         "verdicts": lambda: judged.verdicts_text(compare(Job(launches=3).measurements(), accepted(), True)[:2]),
         "timelines": lambda: TypeAdapter(list[Timeline]).dump_json([STEP]).decode(),
     }
+    if name == "history":
+        return histories(folder())
     return (made[name]().encode(),)
 
 
