@@ -35,5 +35,5 @@ def leave_a_thread() -> None:
 
 
 def leave_nothing() -> None:
-    """On a rank: a small tensor that is gone when the job is done; the C library keeps large ones' room for some jobs."""
+    """On a rank: a small tensor, gone when the job is done; the C library keeps a large one's room for some jobs."""
     torch.ones(8).sum()
