@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from fixtures.meters.growth import Growth, measure_growth
+from fixtures.ranks import RankPool
 
 pytestmark = pytest.mark.cpu
 
@@ -82,24 +84,43 @@ def cycle_of_a_tensor() -> None:
 HERE = __name__
 
 
-def test_a_clean_step_leaves_nothing() -> None:
-    """Objects that die, and work in place: nothing is reported."""
+def grown_by_a_clean_step() -> Growth:
+    """In a fresh process, which has little else in memory: what steps of ``clean`` left."""
     clean()
-    assert measure_growth(clean, STEPS) == Growth(STEPS)
+    return measure_growth(clean, STEPS)
 
 
-def test_what_is_left_is_named() -> None:
-    """Tensors and storages, objects by type, entries by where they are, caches by name, garbage by number: exactly.
-
-    A tensor in a cycle counts as one while nothing was collected, and as garbage.
-    """
+def grown_by_a_step_that_leaves_all() -> Growth:
+    """The same of steps that leave one of each kind."""
 
     def step() -> None:
         for leave in (append, enter, chain_up, cache, hold, cycle, cycle_of_a_tensor):
             leave()
 
     step()
-    assert measure_growth(step, STEPS) == Growth(
+    return measure_growth(step, STEPS)
+
+
+def states_of_the_collector() -> tuple[bool, list[bool], bool]:
+    """Whether it was on before, in each step, and afterwards."""
+    states: list[bool] = []
+    before = gc.isenabled()
+    measure_growth(lambda: states.append(gc.isenabled()), 2)
+    return before, states, gc.isenabled()
+
+
+def test_a_clean_step_leaves_nothing(solo: Callable[[int], RankPool]) -> None:
+    """Objects that die, and work in place: nothing is reported."""
+    assert solo(1).run(grown_by_a_clean_step) == [Growth(STEPS)]
+
+
+def test_what_is_left_is_named(solo: Callable[[int], RankPool]) -> None:
+    """Tensors and storages, objects by type, entries by where they are, caches by name, garbage by number: exactly.
+
+    A tensor in a cycle counts as one while nothing was collected, and as garbage.
+    """
+    (grown,) = solo(1).run(grown_by_a_step_that_leaves_all)
+    assert grown == Growth(
         steps=STEPS,
         tensors=2 * STEPS,
         storages=2 * STEPS,
@@ -110,9 +131,6 @@ def test_what_is_left_is_named() -> None:
     )
 
 
-def test_the_collector_is_as_it_was() -> None:
+def test_the_collector_is_as_it_was(solo: Callable[[int], RankPool]) -> None:
     """On before, on afterwards, and off in between."""
-    states: list[bool] = []
-    assert gc.isenabled()
-    measure_growth(lambda: states.append(gc.isenabled()), 2)
-    assert (gc.isenabled(), states) == (True, [False, False])
+    assert solo(1).run(states_of_the_collector) == [(True, [False, False], True)]

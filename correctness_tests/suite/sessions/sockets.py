@@ -14,7 +14,7 @@ from typing import Self
 
 import psutil
 
-ROUND_S = 0.05
+ROUND_S = 0.1
 """Between two looks; gloo's listeners live as long as their process group."""
 
 TABLES = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")
@@ -50,10 +50,11 @@ class SocketWatch:
 
     def look(self) -> None:
         """Take down what is open now."""
+        tables: dict[str, list[str]] = {}
         with contextlib.suppress(psutil.Error):  # it has ended
             for process in (self.process, *self.process.children(recursive=True)):
                 with contextlib.suppress(OSError, psutil.Error):
-                    for ends in sockets_of(process.pid):
+                    for ends in sockets_of(process.pid, tables):
                         self._take(process, ends)
                     self.processes.add(process.pid)
 
@@ -63,17 +64,23 @@ class SocketWatch:
             self.beyond.add(f"{' to '.join(ends)}, of process {process.pid}: {' '.join(process.cmdline())[:200]}")
 
 
-def sockets_of(pid: int) -> Iterator[tuple[str, ...]]:
-    """The ends of each internet socket that a process has open, as ``ADDRESS port PORT``: its own, and its peer's."""
+def sockets_of(pid: int, tables: dict[str, list[str]]) -> Iterator[tuple[str, ...]]:
+    """The ends of each internet socket that a process has open, as ``ADDRESS port PORT``: its own, and its peer's.
+
+    ``tables`` keeps the lines of /proc/PID/net by network namespace, for the next process of the same look.
+    """
     own = set()
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             own.add(os.readlink(entry))
-    for table in TABLES:
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            cells = line.split()
-            if f"socket:[{cells[9]}]" in own:
-                yield tuple(end for end in map(_end, cells[1:3]) if not end.endswith(" port 0"))
+    namespace = os.readlink(f"/proc/{pid}/ns/net")
+    if namespace not in tables:
+        texts = [Path(f"/proc/{pid}/net/{table}").read_text() for table in TABLES]
+        tables[namespace] = [line for text in texts for line in text.splitlines()[1:]]
+    for line in tables[namespace]:
+        cells = line.split()
+        if f"socket:[{cells[9]}]" in own:
+            yield tuple(end for end in map(_end, cells[1:3]) if not end.endswith(" port 0"))
 
 
 def _end(cell: str) -> str:
