@@ -43,7 +43,7 @@ def test_complaints_are_failing_cases(judge: Judge) -> None:
 def test_a_session_that_ended_early_is_a_failing_case(judge: Judge) -> None:
     """No test failed, and not all of them ran."""
     judge.pytester.makeconftest(INTERRUPTED)
-    judge.run(NIGHT, "--junitxml", "junit.xml")
+    judge.run(NIGHT, "--junitxml", "junit.xml", "--report", "page.html")
     (said,) = failures(judge).values()
     assert said == "the session ended with exit status 7, and not all of it may have run"
 
