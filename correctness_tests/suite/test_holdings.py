@@ -71,16 +71,16 @@ def test_buffers_that_grew_and_shrank_are_told_apart() -> None:
     assert evidence_lines("fsdp2", "resident", now, before) == [
         "fsdp2's resident grew by 2 MiB: g of a +3 MiB; g of b -1 MiB"
     ]
-    assert evidence_lines("fsdp2", "resident", resident(a=1, b=2), resident(a=2, b=1)) == [
-        "fsdp2's resident grew by 0 bytes: a -1 bytes; b +1 bytes"
+    assert evidence_lines("fsdp2", "resident", resident(g__a=1, g__b=2), resident(g__b=3)) == [
+        "fsdp2's resident grew by 0 bytes: g of a +1 bytes; g of b -1 bytes"
     ]
 
 
 def test_only_the_first_few_are_named() -> None:
     """Four buffers, and of one buffer four units: what follows is cut, and of units that is said."""
-    many = resident(**{f"b{i}": (9 - i) * MIB for i in range(6)})
+    many = resident(**{f"b{i}": i * MIB for i in range(1, 7)}, **{"x|y": 9 * MIB})
     assert evidence_lines("x", "resident", many, None)[0].startswith(
-        "x holds, most first: b0 9 MiB; b1 8 MiB; b2 7 MiB; b3 6 MiB ("
+        "x holds, most first: x|y 9 MiB; b6 6 MiB; b5 5 MiB; b4 4 MiB ("
     )
     five, four = ({f"g__u{i}": MIB for i in range(count)} for count in (5, 4))
     assert "g of u0, u1, u2, u3, ... +5 MiB" in evidence_lines("x", "resident", resident(**five), resident())[0]
@@ -133,9 +133,10 @@ def test_without_a_summary_the_largest_are_listed() -> None:
 
 def test_a_summary_is_kept_arm_by_arm(tmp_path: Path) -> None:
     """An update of one arm leaves the others' summaries as they are."""
+    folder = tmp_path / "new" / "baselines"
     for arm, held in (("mlp/ddp", BEFORE), ("mlp/fsdp2", AFTER)):
-        save_holdings(tmp_path, HoldingsFile(platform="cpu-gloo-2", stack="torch", arms={arm: held}))
-    found = load_holdings(tmp_path, "cpu-gloo-2")
+        save_holdings(folder, HoldingsFile(platform="cpu-gloo-2", stack="torch", arms={arm: held}))
+    found = load_holdings(folder, "cpu-gloo-2")
     assert found is not None
     assert found.arms == {"mlp/ddp": BEFORE, "mlp/fsdp2": AFTER}
     assert load_holdings(tmp_path, "cpu-gloo-4") is None
@@ -151,6 +152,7 @@ def test_a_broken_summary_is_written_anew(tmp_path: Path) -> None:
     found = load_holdings(tmp_path, "cpu-gloo-2")
     assert found is not None
     assert list(found.arms) == ["mlp/ddp", "mlp/fsdp2"]
+    assert len(path.read_text().splitlines()) > 20  # a line a buffer, so that a diff shows what moved
 
 
 def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -165,5 +167,9 @@ def test_a_broken_summary_is_named(tmp_path: Path) -> None:
     path = holdings_path(tmp_path, "cpu-gloo-2")
     path.parent.mkdir()
     path.write_text('{"format": 1, "platform": "cpu-gloo-2", "stack": "x", "arms": {"a": {"resident": {"b": -1}}}}')
-    with pytest.raises(UsageError, match=r"cpu-gloo-2\.json.*verdicts do not need it"):
+    with pytest.raises(UsageError) as caught:
         load_holdings(tmp_path, "cpu-gloo-2")
+    assert str(caught.value) == (
+        f"{path}: arms > a > resident > b (line 1): Input should be greater than or equal to 0 (and 1 more). The file "
+        "was left as it is. Remove it (the verdicts do not need it)."
+    )
