@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Generator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import hypothesis
@@ -26,7 +25,9 @@ RAISED = pytest.StashKey[BaseException]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the matrix tells its sessions."""
     group = parser.getgroup("whole runs", "a session of the matrix of faults")
-    group.addoption("--failures", type=Path, metavar="FILE", help="a line of JSON for each failure is appended to it")
+    group.addoption(
+        "--failures", type=Path, metavar="FILE", help="a line of JSON for each failure goes there; the lock beside it"
+    )
     group.addoption("--named", default="", metavar="TEST", help="the test that must fail; its file runs first")
     group.addoption("--message", default="", metavar="REGEX", help="what it must say: no further once it has said it")
     group.addoption("--to-the-end", action="store_true", help="in the usual order, and on after that test has failed")
@@ -36,13 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis forgets what it found; launches wait for no other session, since no time is judged here."""
-    folder = TemporaryDirectory(prefix="shardgate-lock-")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(experiment, "lock_folder", lambda: Path(folder.name))
+    patch, failures = pytest.MonkeyPatch(), config.getoption("--failures")
+    patch.setattr(experiment, "lock_folder", lambda: failures.parent)
     before = hypothesis.settings.get_current_profile_name()
     load_profile(derandomize=config.getoption("--rank-patch") is not None)
     config.add_cleanup(lambda: hypothesis.settings.load_profile(before))
-    config.add_cleanup(folder.cleanup)
     config.add_cleanup(patch.undo)
 
 
@@ -95,8 +94,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Append a failure to the file, of whatever phase."""
     report = yield
-    path: Path | None = item.config.getoption("--failures")
-    if report.failed and path is not None:
+    if report.failed:
         raised = item.stash.get(RAISED, None) if call.when == "call" else None
         error = raised or (call.excinfo.value if call.excinfo else None)
         failure: dict[str, Any] = {
@@ -104,7 +102,7 @@ def pytest_runtest_makereport(
             "text": told(error) if error is not None else report.longreprtext,
             "checked": error is None or is_a_checks(error),
         }
-        with path.open("a", encoding="utf-8") as file:
+        with item.config.getoption("--failures").open("a", encoding="utf-8") as file:
             file.write(json.dumps(failure) + "\n")
         _stop_once_caught(item, failure)
     return report
