@@ -11,7 +11,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
     "fixtures.gate.noise": ("test_gate_noise.py", "test_gate_verdicts.py"),
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
-    "fixtures.gate.comparisons": ("test_gate_comparisons.py", "test_gate_planted_slips.py", "test_baselines_anchor.py"),
+    "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
     "fixtures.gate.cases": ("test_gate_cases.py",),
     "fixtures.gate.pairing": ("test_gate_pairing.py", "test_gate_comparisons.py"),
     "fixtures.ledger.resident": ("test_ledger_by_hand.py", "test_ledger.py"),
