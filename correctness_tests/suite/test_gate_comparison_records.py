@@ -95,7 +95,11 @@ def test_commits_of_one_night_are_told() -> None:
 def test_provenance_is_the_latest_launchs() -> None:
     """By date, then by order; dirty if any launch was, and every patch is named once."""
     latest = {"date": "2027-01-01", "dirty": False, "commit": "new"}
-    patched = [{"rank_patch": "b", "dirty": True}, {"rank_patch": "a", **latest}, {"rank_patch": "b", "dirty": None}]
+    patched: list[dict[str, Any]] = [
+        {"rank_patch": "b", "dirty": True},
+        {"rank_patch": "a", **latest},
+        {"rank_patch": "b", "dirty": None},
+    ]
     found = of(told(Job().measurements(), *patched)).provenance
     assert (found.date, found.commit, found.dirty, found.rank_patch) == ("2027-01-01", "new", True, "a, b")
     bare = of(told(Job().measurements(), {"dirty": None, "commit": None}, {"dirty": None, "commit": "last"})).provenance

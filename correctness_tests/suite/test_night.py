@@ -142,6 +142,28 @@ def test_many_reasons_are_cut() -> None:
     reasons = invalid_reasons([watched()[0].model_copy(update={"telemetry": Telemetry(source="x", devices=devices)})])
     assert len(reasons) == 9
     assert reasons[-1] == "and 8 more of the kind"
+    for xids, cut in (([], []), ([31], ["and 1 more of the kind"])):
+        few = [d.model_copy(update={"xids": xids if d.rank == 0 else []}) for d in devices]
+        assert (
+            invalid_reasons([watched()[0].model_copy(update={"telemetry": Telemetry(source="x", devices=few)})])[8:]
+            == cut
+        )
+
+
+def test_launches_without_readings_are_counted() -> None:
+    """A night of which a launch has lost its readings is judged by the others, and says so."""
+    night = watched()
+    night[3] = night[3].model_copy(update={"telemetry": None})
+    assert remarks(night)[:2] == [
+        "devices: 1 of 18 launches hold no readings of theirs",
+        "devices: read through NVML, driver 580.65, in 17 launches",
+    ]
+
+
+def test_straggler_of_a_single_launch_is_named() -> None:
+    """One launch of an arm is its median."""
+    night = on_rank(watched(replace(NIGHT, launches=1), launch=0), 5, "fsdp2", known_work_ms=1.4 * WORK_MS)
+    assert [reason.partition(":")[0] for reason in invalid_reasons(night)] == ["rank 5 is a straggler"]
 
 
 def test_bad_night_is_no_regression(judge: Judge) -> None:
