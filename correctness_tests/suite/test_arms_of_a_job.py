@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.suite.judging import CHECKS
-from fixtures import job, selection
+from fixtures import job, plugin, selection
 from fixtures.errors import UsageError
 from fixtures.extras import FSDP1, ZERO3, Extra, Part
 from fixtures.platforms import playing_rank
@@ -67,8 +67,7 @@ def test_a_torch_without_fsdp1_is_one_line(arms: pytest.Pytester, monkeypatch: p
     """Its checks are skipped with one line that names it; the others' arms are launched."""
     monkeypatch.setattr(Part, "installed", False)
     monkeypatch.setattr(job.Job, "prepare", lambda self: None)
-    monkeypatch.setattr(job.Job, "header", lambda self, now: [f"arms: {' '.join(self.arms)}"])
-    monkeypatch.setattr(job.Job, "lacks", lambda self, arms: None)
+    monkeypatch.setattr(plugin, "job_header", lambda job, now: [f"arms: {' '.join(job.arms)}"])
     result = arms.runpytest_inprocess(
         "-p", "fixtures.plugin", "-m", "gpu", "--rehearse", "--setup-only", "-rs", "-k", "fsdp1 or ddp:single"
     )
