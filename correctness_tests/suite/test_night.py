@@ -160,6 +160,13 @@ def test_launches_without_readings_are_counted() -> None:
     ]
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, []), (2, ["rank 1, +0.0% against the ranks' median"])])
+def test_a_rank_is_slow_beside_others(count: int, said: list[str]) -> None:
+    """One process has none to be slower than; of two the slower is named."""
+    night = [m.model_copy(update={"ranks": m.ranks[:count]}) for m in watched()]
+    assert [line.partition(": ")[2] for line in remarks(night) if "slowest" in line] == said
+
+
 def test_straggler_of_a_single_launch_is_named() -> None:
     """One launch of an arm is its median."""
     night = on_rank(watched(replace(NIGHT, launches=1), launch=0), 5, "fsdp2", known_work_ms=1.4 * WORK_MS)
