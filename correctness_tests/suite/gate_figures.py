@@ -21,10 +21,9 @@ import numpy as np
 
 from correctness_tests.suite.synthetic import ARMS, WORKLOAD, Job, accepted
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import BaselineFile, load_baseline, render
+from fixtures.gate.baselines import BaselineFile, load_baseline, render, write_baseline
 from fixtures.gate.comparisons import compare
 from fixtures.gate.statistics import paired_ratio
-from fixtures.gate.store import write_baseline
 from fixtures.measurements import Measurement
 from fixtures.report.results import load_results, save_results
 

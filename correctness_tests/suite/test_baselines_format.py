@@ -10,10 +10,9 @@ import pytest
 
 from correctness_tests.suite.synthetic import ARMS, Job, accepted
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import BaselineFile, accepted_elsewhere, load_baseline, render
+from fixtures.gate.baselines import BaselineFile, accepted_elsewhere, load_baseline, render, write_baseline
 from fixtures.gate.comparisons import compare
 from fixtures.gate.proposals import Asked, Proposal, propose
-from fixtures.gate.store import write_baseline
 
 pytestmark = pytest.mark.cpu
 

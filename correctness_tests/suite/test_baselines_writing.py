@@ -15,8 +15,7 @@ from filelock import FileLock
 
 from correctness_tests.suite.synthetic import ARMS, Job, accepted
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import BaselineFile, load_baseline, render
-from fixtures.gate.store import write_baseline
+from fixtures.gate.baselines import BaselineFile, load_baseline, render, write_baseline
 
 pytestmark = pytest.mark.cpu
 

@@ -31,6 +31,7 @@ MODULES = [
     "fixtures.gate.power",
     "fixtures.gate.proposals",
     "fixtures.gate.sequential",
+    "fixtures.gate.shelves",
     "fixtures.gate.statistics",
     "fixtures.gate.store",
     "fixtures.gate.strict_json",
