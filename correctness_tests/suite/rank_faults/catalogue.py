@@ -13,8 +13,8 @@ from fixtures.ranks import FailureKind
 WAITS = r"was alive in \w+ \(torch/distributed/.*, called by \w+ \(correctness_tests/suite/rank_faults/jobs\.py"
 """The other rank still waits in a collective: its place is told, and its stack."""
 
-LOST = r"raised \w+: .*\(a consequence: it lost its peer\)|" + WAITS
-"""The other rank has noticed that its peer is gone, or had no time to."""
+LOST = r"raised \w+: .*\(a consequence: it lost its peer\)|was alive in \w+ \(.*/(traceback|linecache)\.py|" + WAITS
+"""The other rank has noticed that its peer is gone, or is about to say so, or had no time to."""
 
 LATE = r"missed the deadline .* in all_reduce \(torch/distributed/"
 """The other rank waits in a collective too, and so misses the deadline too."""

@@ -1,7 +1,8 @@
 """Run the checks on ranks so many times in one pytest process and its pools; fail when anything grows or slows down.
 
 Judged after the settling rounds: memory, descriptors and threads of pytest, the fork server and each pool's ranks,
-temporary files, shared memory, child processes, CPU time of a round. What is not known goes on to pytest.
+temporary files, shared memory, child processes, CPU time of a round. What is not known goes on to pytest: ``-k`` for
+fewer checks.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ def main() -> int:
         arguments = ["-p", "correctness_tests.suite.soak.rounds", "-m", "cpu", "-q", "-x", "-p", "no:randomly"]
         arguments += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", f"--rounds={options.rounds}"]
         arguments += [f"--soak-minutes={options.minutes}", f"--rootdir={ROOT}", f"--config-file={ROOT / 'tox.ini'}"]
-        given = [argument for argument in others if not argument.startswith("-")]
-        return int(pytest.main([*arguments, *others, *([] if given else paths)]))
+        return int(pytest.main([*arguments, *others, *paths]))
 
 
 if __name__ == "__main__":
