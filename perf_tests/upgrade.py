@@ -25,6 +25,7 @@ from pathlib import Path
 from fixtures.budgets import READINGS, load_readings
 from fixtures.errors import UsageError
 from fixtures.gate.upgrade import budget_moves, split_moves, stacks_of
+from fixtures.measurements import ALONE
 from fixtures.report.results import load_nights
 from fixtures.report.tables import render
 from fixtures.report.upgrade_budgets import Stacks, conclusion, upgrade_budget_text
@@ -94,7 +95,9 @@ def _measure(pythons: dict[str, str], results: Path, given: Sequence[str]) -> di
         print(f"session {index + 1} of {len(ORDER)}: {side}", flush=True)
         none = ["--baselines", str(results / "no-baselines")]
         # two stacks in turn are no nights of this machine's: their sessions stay out of its history
-        selected = ["perf_tests", "-m", "gpu", "--results", str(folder), "--history", "off", *none, *given]
+        # nor does a stack's move need the account that the model on one device is launched for
+        selected = ["perf_tests", "-m", "gpu", "-k", f"not {ALONE}", "--results", str(folder), "--history", "off"]
+        selected += [*none, *given]
         _pytest(pythons[side], results / f"{index}-{side}.log", selected)
         folders[side].append(folder)
     return folders

@@ -70,6 +70,7 @@ RUN_BY = {
     '--update-baselines --reason "first figures"': OWN_BUDGETS,
     "pytest perf_tests -m cpu -k accepted --workload my_models:net --baselines my_baselines": OWN_BUDGETS,
     "python -m perf_tests.estimate": "correctness_tests/suite/test_estimate.py: main([])",
+    "python -m perf_tests.bench_session": "correctness_tests/suite/test_spent.py: bench_session.main(",
     "python -m perf_tests.simulate": f"{SIMULATED}: simulate.main([])",
     "python -m perf_tests.simulate --write": SIMULATED_FILES,
     "python -m perf_tests.simulate --timelines results/simulated.json": SIMULATED_FILES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perf_tests.estimate import BOUND_S, STEP_MS, main, starts, terms
+from perf_tests.estimate import BOUND_S, STARTUP_S, STEP_MS, extra_terms, main, starts, terms
 
 pytestmark = pytest.mark.cpu
 
@@ -26,3 +26,16 @@ def test_a_slow_start_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
     """A start-up of 40 s makes it longer than the bound: exit status 1."""
     assert (main(["--startup-s", "40"]), starts(6)) == (1, 22)
     assert "15 minutes" in capsys.readouterr().out
+
+
+def test_the_arms_that_come_on_top_are_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """FSDP1 is started seven times, the arm alone three; with them a night of default start-up keeps the bound."""
+    start = sum(STARTUP_S.values())
+    assert list(extra_terms(6, start).values()) == [
+        pytest.approx(7 * (start + 23 * 0.338)),
+        pytest.approx(3 * (start + 23 * 0.153)),
+    ]
+    together = sum({**terms(6, start), **extra_terms(6, start)}.values())
+    assert together < BOUND_S
+    assert main([]) == 0
+    assert f"{together:.1f} s = {together / 60:.1f} min" in capsys.readouterr().out

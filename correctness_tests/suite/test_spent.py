@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from fixtures.report.text import noted
 from fixtures.selection import will_rehearse
 from fixtures.spent import LAUNCHES, Spent, session_s, spent_line
 from fixtures.tiers import is_of_another_tier
+from perf_tests import bench_session
 from perf_tests.bench_session import spent_by, table
 
 pytestmark = pytest.mark.cpu
@@ -36,6 +38,35 @@ def test_the_benchmark_reads_the_line() -> None:
     assert "overhead" in text
     with pytest.raises(ValueError, match="left no line"):
         spent_by("=== 3 failed in 2.00s")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [([], 0), (["--bound", "0.2"], 1), (["--launches", "5"], 0)])
+def test_the_benchmark_of_a_session(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int
+) -> None:
+    """It rehearses with the options that are given on, prints the terms, and fails beyond its bound alone."""
+    commands = []
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(stdout=spent_line(SPENT, 48.0), returncode=0)
+
+    clock = iter([100.0, 150.0])
+    monkeypatch.setattr(bench_session, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(bench_session, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert bench_session.main(arguments) == status
+    assert ("--launches" in commands[0]) == ("--launches" in arguments)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["overhead", "12.0", "s", "24.0%"]
+
+
+def test_a_session_without_the_line_is_no_figure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session that failed before it launched anything: status 2, and its last words."""
+    ended = SimpleNamespace(stdout="ERROR: unknown workload", returncode=4)
+    monkeypatch.setattr(bench_session, "subprocess", SimpleNamespace(run=lambda *_, **__: ended))
+    assert bench_session.main([]) == 2
+    assert "ended with status 4" in capsys.readouterr().err
 
 
 def test_time_is_moved_and_not_made() -> None:

@@ -61,6 +61,16 @@ def test_times_on_a_cpu_are_shown_only() -> None:
     assert {s.case.metric for s in splits if s.fails} == {"resident"}
 
 
+def test_fsdp1_is_split_where_both_stacks_have_it() -> None:
+    """Its pair is a case of an upgrade too; on a stack without it there is none, and the model alone is none of its."""
+    more = {"fsdp1": ARMS["fsdp2"], "single": ARMS["ddp"]}
+    old, new = Job({**ARMS, **more}).measurements(), Job({**ARMS, **more}, stack=NEW_STACK).measurements()
+    pairs = {f"{s.case.numerator}:{s.case.denominator}" for s in split_moves(old, new)}
+    assert pairs == {"fsdp2:ddp", "fsdp2-noreshard:fsdp2", "fsdp2:fsdp1"}
+    without = split_moves(old, [m for m in new if m.strategy != "fsdp1"])
+    assert "fsdp1" not in {s.case.denominator for s in without}
+
+
 def test_table_fits_80_columns() -> None:
     """The table names both stacks and every part of a move."""
     text = render(upgrade_table([split("fsdp2:ddp/step", fsdp2=ARMS["fsdp2"].scaled(step=1.21))], "torch 1", "torch 2"))
