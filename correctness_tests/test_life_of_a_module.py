@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from torch import Tensor
@@ -140,8 +140,9 @@ def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
 def test_shrinking_works_across_ranks() -> None:
     """A life whose gradients are not averaged is reduced, through failing lives on real ranks, to one training step."""
     patch = "correctness_tests.suite.faults.unaveraged_gradients:apply"
+    limits = settings(max_examples=5, stateful_step_count=6, derandomize=True, database=None, phases=tuple(Phase))
     with RankPool(Platform.cpu(WORLD), rank_patch=patch) as pool, pytest.raises(AssertionError) as failed:
-        live(lambda world_size: pool, settings(max_examples=5, stateful_step_count=6, derandomize=True, database=None))
+        live(lambda world_size: pool, limits)
     program = "\n".join(getattr(failed.value, "__notes__", []))
     calls = re.findall(r"state\.(\w+)\(", program)
     assert calls == ["begin", "train", "teardown"], f"not the shortest life: {program}"

@@ -1,4 +1,4 @@
-"""Every parameter group takes its step with the first group's learning rate, as one flat parameter would.
+"""Every group of sharded parameters takes its step with the first group's learning rate, as one flat parameter would.
 
 Must fail: ``correctness_tests/test_parameter_settings.py::test_each_parameter_keeps_its_own_rate_and_decay``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -20,6 +21,7 @@ def apply() -> None:
 
     def merge(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         for group in optimizer.param_groups:
-            group["lr"] = optimizer.param_groups[0]["lr"]
+            if isinstance(group["params"][0], DTensor):
+                group["lr"] = optimizer.param_groups[0]["lr"]
 
     register_optimizer_step_pre_hook(merge)

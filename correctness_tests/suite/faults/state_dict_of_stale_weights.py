@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 
 from correctness_tests.suite.faults import NOT_TRAINED, Caught
 from correctness_tests.variants import Net
@@ -18,7 +19,9 @@ CAUGHT = Caught(r"after load\(\): weights differ from the twin's", unseen=NOT_TR
 def apply() -> None:
     """Plant the fault in this process."""
 
-    def load_state_dict(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-        return None
+    original = Net.load_state_dict
+
+    def load_state_dict(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return None if isinstance(module, FSDPModule) else original(module, *args, **kwargs)
 
     Net.load_state_dict = load_state_dict  # type: ignore[assignment, method-assign]

@@ -36,11 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis forgets what it found; launches wait for no other session, since no time is judged here."""
+    """Launches wait for no other session, since no time is judged here; under a fault hypothesis shrinks nothing."""
     patch, failures = pytest.MonkeyPatch(), config.getoption("--failures")
     patch.setattr(experiment, "lock_folder", lambda: failures.parent)
     before = hypothesis.settings.get_current_profile_name()
-    load_profile(derandomize=config.getoption("--rank-patch") is not None)
+    if config.getoption("--rank-patch"):
+        load_profile(derandomize=True)
     config.add_cleanup(lambda: hypothesis.settings.load_profile(before))
     config.add_cleanup(patch.undo)
 
