@@ -1,7 +1,7 @@
 """The experiment's command line writes what ``--from-results`` can judge.
 
 The test stands in for torchrun: it sets the same variables and keeps the store, on loopback only, where torchrun's own
-listens on every interface. CI runs the real torchrun besides.
+listens on every interface. Its ranks are forked, which saves two starts of torch; CI runs the real torchrun besides.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import os
 import socket
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +16,9 @@ import pytest
 import torch.distributed as dist
 
 from fixtures.measurements import Measurement
+from fixtures.platforms import Platform
+from fixtures.ranks.pool import RankPool
+from fixtures.ranks.worker import current
 from fixtures.report.csvfile import COLUMNS
 from perf_tests import bench_fsdp
 
@@ -27,8 +28,17 @@ WORLD_SIZE = 2
 COMMON = ("--device", "cpu", "--workload", "mlp", "--warmup-steps", "1", "--steps", "2")
 
 
+def as_from_torchrun(port: int, *arguments: str) -> int:
+    """On a rank that leaves its group: run the script as torchrun starts it; its exit status."""
+    dist.destroy_process_group()
+    common = {"WORLD_SIZE": WORLD_SIZE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    own = {"RANK": current().rank, "LOCAL_RANK": current().rank, "TORCHELASTIC_USE_AGENT_STORE": True}
+    os.environ |= {name: str(value) for name, value in (common | own).items()}
+    return bench_fsdp.main([*COMMON, *arguments])
+
+
 def launch(*arguments: str) -> None:
-    """Run the script on two ranks, as torchrun would; fails with the output of a rank that fails."""
+    """Run the script on two ranks; a rank that fails has said why."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         store = dist.TCPStore(  # type: ignore[attr-defined]
@@ -40,31 +50,9 @@ def launch(*arguments: str) -> None:
             wait_for_workers=False,
             master_listen_fd=server.detach(),
         )
-    common = {"WORLD_SIZE": WORLD_SIZE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, bench_fsdp.__file__, *COMMON, *arguments],
-            env={
-                **os.environ,
-                **{name: str(value) for name, value in common.items()},
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "TORCHELASTIC_USE_AGENT_STORE": "True",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(WORLD_SIZE)
-    ]
-    try:
-        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
+    with RankPool(Platform.cpu(WORLD_SIZE)) as pool:
+        assert pool.run(as_from_torchrun, port, *arguments) == [0] * WORLD_SIZE
     del store
-    assert [rank.returncode for rank in ranks] == [0] * WORLD_SIZE, "\n".join(outputs)
 
 
 @pytest.fixture(scope="module")

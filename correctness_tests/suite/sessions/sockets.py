@@ -29,7 +29,7 @@ class SocketWatch:
     """
 
     def __init__(self, pid: int) -> None:
-        self.process = psutil.Process(pid)
+        self.pid = pid
         self.beyond: set[str] = set()
         self.seen: set[tuple[int, tuple[str, ...]]] = set()
         self.processes: set[int] = set()
@@ -51,17 +51,25 @@ class SocketWatch:
     def look(self) -> None:
         """Take down what is open now."""
         tables: dict[str, list[str]] = {}
-        with contextlib.suppress(psutil.Error):  # it has ended
-            for process in (self.process, *self.process.children(recursive=True)):
-                with contextlib.suppress(OSError, psutil.Error):
-                    for ends in sockets_of(process.pid, tables):
-                        self._take(process, ends)
-                    self.processes.add(process.pid)
+        for pid in family(self.pid):
+            with contextlib.suppress(OSError, psutil.Error):  # it has ended
+                for ends in sockets_of(pid, tables):
+                    self._take(pid, ends)
+                self.processes.add(pid)
 
-    def _take(self, process: psutil.Process, ends: tuple[str, ...]) -> None:
-        self.seen.add((process.pid, ends))
+    def _take(self, pid: int, ends: tuple[str, ...]) -> None:
+        self.seen.add((pid, ends))
         if not all(is_loopback(end.rpartition(" port ")[0]) for end in ends):
-            self.beyond.add(f"{' to '.join(ends)}, of process {process.pid}: {' '.join(process.cmdline())[:200]}")
+            self.beyond.add(f"{' to '.join(ends)}, of process {pid}: {' '.join(psutil.Process(pid).cmdline())[:200]}")
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and its descendants; psutil would read every process of the machine for each look."""
+    yield pid
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # that thread, or all of it, has ended
+            for child in path.read_text().split():
+                yield from family(int(child))
 
 
 def sockets_of(pid: int, tables: dict[str, list[str]]) -> Iterator[tuple[str, ...]]:

@@ -136,9 +136,9 @@ def run(surroundings: Surroundings, folder: Path) -> list[str]:
 
 
 def copy_checkout(to: Path) -> None:
-    """A copy of what a session needs, without what earlier ones have left, and not to be written to."""
+    """A copy of what a session needs, without what earlier ones have left but Python's caches, which save seconds."""
     to.mkdir(parents=True)
-    left_out = shutil.ignore_patterns("__pycache__", ".*", "results")
+    left_out = shutil.ignore_patterns(".*", "results")
     for name in CHECKOUT:
         source = ROOT / name
         if source.is_dir():
