@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
+from correctness_tests.suite.broken_files import edited_texts, edited_trees, loads_or_is_refused
 from correctness_tests.suite.synthetic_budgets import TORCH13, TORCH14, accepted
 from fixtures.errors import UsageError
 from fixtures.gate.baselines import platforms
@@ -82,48 +80,16 @@ def test_a_fault_is_named(path: Path, old: str, new: str, words: str) -> None:
     assert words in complaint(path, GOOD.replace(old, new, 1))
 
 
-@given(position=st.integers(0, len(GOOD) - 1), cut=st.integers(0, 40), text=st.text(max_size=8))
-def test_any_edit_loads_or_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, position: int, cut: int, text: str
-) -> None:
+@given(raw=edited_texts(GOOD))
+def test_any_edit_loads_or_is_refused(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     """Any cut and any text typed anywhere: a sound file or a UsageError, never another exception, never a change."""
-    path = tmp_path_factory.getbasetemp() / NAME
-    raw = (GOOD[:position] + text + GOOD[position + cut :]).encode("utf-8", "surrogatepass")
-    path.write_bytes(raw)
-    with contextlib.suppress(UsageError):
-        assert_sound(load_budgets(path))
-    assert path.read_bytes() == raw
+    loads_or_is_refused(tmp_path_factory.getbasetemp() / NAME, raw, load_budgets, assert_sound)
 
 
-def places(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Every place in a JSON tree."""
-    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
-
-
-PLACES = places(json.loads(GOOD))[1:]
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from([0, -1, 2**63]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(place=st.sampled_from(PLACES), value=VALUES, key=st.none() | st.sampled_from(["figures", "format", "x"]))
-def test_any_value_anywhere_loads_or_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, place: tuple[str | int, ...], value: Any, key: str | None
-) -> None:
+@given(raw=edited_trees(GOOD, numbers=[2**63], keys=["figures", "format", "x"]))
+def test_any_value_anywhere_loads_or_is_refused(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     """Any JSON in place of any value, or beside it: a sound file or a UsageError, and the file as it was."""
-    tree = json.loads(GOOD)
-    spot = tree
-    for step in place[:-1]:
-        spot = spot[step]
-    spot[place[-1] if key is None or isinstance(spot, list) else key] = value
-    path = tmp_path_factory.getbasetemp() / NAME
-    path.write_text(raw := json.dumps(tree))
-    with contextlib.suppress(UsageError):
-        assert_sound(load_budgets(path))
-    assert path.read_text() == raw
+    loads_or_is_refused(tmp_path_factory.getbasetemp() / NAME, raw, load_budgets, assert_sound)
 
 
 def assert_sound(file: BudgetFile) -> None:

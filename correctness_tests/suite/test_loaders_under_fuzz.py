@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from correctness_tests.suite.broken_files import values
 from correctness_tests.suite.fuzz import __main__ as command
 from correctness_tests.suite.fuzz.loaders import LOADERS, attempt, seeds
 from correctness_tests.suite.fuzz.trees import places, replace_at
-from correctness_tests.suite.test_baselines_loading import VALUES
 from fixtures.errors import UsageError
 
 pytestmark = pytest.mark.cpu
@@ -40,7 +40,7 @@ def test_any_edit_is_accepted_or_refused(name: str, data: st.DataObject) -> None
 
 
 @pytest.mark.parametrize("name", JSON)
-@given(data=st.data(), value=VALUES | st.sampled_from([2**62, 1e-300, 1e300, "", [], "\ud800"]))
+@given(data=st.data(), value=values() | st.sampled_from([2**62, 1e-300, 1e300, "", [], "\ud800"]))
 def test_any_value_anywhere_is_accepted_or_refused(name: str, data: st.DataObject, value: Any) -> None:
     """Any JSON in place of any value of a good file: refused, or used without another error."""
     tree = json.loads(seeds(name)[0])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from correctness_tests.suite.faults import WITHIN_THE_GATE, Caught
-from fixtures.torch_internals import patch_fully_shard
+from correctness_tests.suite.faults._patches import kept_in_backward
 
 CAUGHT = Caught(
     r"peak_backward, fsdp2 of even.*difference \+.*the model's and autograd's own: measured",
@@ -20,9 +20,8 @@ CAUGHT = Caught(
 
 def apply() -> None:
     """Plant the fault in this process."""
-    kept: list[Any] = []
 
-    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(original: Callable[..., Any], kept: list[Any]) -> Callable[..., Any]:
         def reduce(parameters: Any, gradients: list[Any], *args: Any) -> Any:
             last = list(gradients)
             found = original(parameters, gradients, *args)
@@ -31,12 +30,4 @@ def apply() -> None:
 
         return reduce
 
-    def release(original: Callable[..., Any]) -> Callable[..., Any]:
-        def finalize_backward(group: Any) -> None:
-            kept.clear()
-            original(group)
-
-        return finalize_backward
-
-    patch_fully_shard("reduce", replace)
-    patch_fully_shard("finalize_backward", release)
+    kept_in_backward(keep)
