@@ -59,6 +59,12 @@ def test_noise_beyond_the_tolerance_moves_the_smallest_slip() -> None:
     assert smallest_slip(RatioEstimate(ratio=1.0, pairs=2), wider, 0.10) is None
 
 
+def test_an_interval_of_unknown_launches_tells_no_slip() -> None:
+    """Without the number of pairs there is no standard error, and so no slip that it would have seen."""
+    published = RatioEstimate(ratio=1.0, low=0.9, high=1.1, pairs=4).model_copy(update={"pairs": None})
+    assert smallest_slip(published, None, 0.10) is None
+
+
 def test_smallest_slip_is_the_one_caught() -> None:
     """What a verdict says it could see is seen 95 times in 100 by nights of that noise, within 3 in 100."""
     draw = random.Random(4)

@@ -37,7 +37,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.gate.store": ("test_baselines_writing.py",),
     "fixtures.gate.networks": ("test_accepted_network.py",),
-    "fixtures.gate.proposals": ("test_baselines_proposals.py", "test_baselines_anchor.py", "test_baselines_format.py"),
+    "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
     "fixtures.gate.budget_proposals": ("test_budget_messages.py", "test_budget_verdicts.py"),
     "fixtures.gate.upgrade": ("test_upgrade.py",),
     "fixtures.gate.power": ("test_gate_power.py",),
