@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from correctness_tests.suite.synthetic import Job, accepted
 from fixtures.errors import UsageError
 from fixtures.gate.comparisons import compare
-from fixtures.gate.time_limit import TimeLimit, undecided_because
+from fixtures.gate.time_limit import TimeLeft, TimeLimit, undecided_because
 from fixtures.gate.verdicts import Judgement, Verdict
 
 pytestmark = pytest.mark.cpu
@@ -38,10 +40,10 @@ def test_a_round_takes_what_each_arm_last_took(taken: dict[str, list[float]], se
     assert limit(taken).estimate_s(["ddp", "fsdp2"]) == seconds
 
 
-@pytest.mark.parametrize(("elapsed", "rounds", "allowed"), [(50.0, 2, True), (51.0, 2, False), (40.0, 1, True)])
+@pytest.mark.parametrize(("elapsed", "rounds", "allowed"), [(110.0, 2, True), (111.0, 2, False), (100.0, 1, True)])
 def test_a_round_may_end_when_the_time_does(elapsed: float, rounds: int, allowed: bool) -> None:
-    """Rounds of 10 s: one fits into the last 10 of 60 s; after the first, the two that a verdict still needs."""
-    assert limit({"ddp": [5.0, 5.0], "fsdp2": [5.0]}).allows(elapsed, ["ddp", "fsdp2"], rounds) is allowed
+    """Rounds of 10 s: one fits into the last 10 of 120 s; after the first, the two that a verdict still needs."""
+    assert limit({"ddp": [5.0, 5.0], "fsdp2": [5.0]}, minutes=2.0).allows(elapsed, ["ddp", "fsdp2"], rounds) is allowed
 
 
 def test_the_two_that_a_verdict_needs_must_fit() -> None:
@@ -71,4 +73,44 @@ def test_the_reason_to_end_names_what_a_round_takes() -> None:
     assert limit({"ddp": [45.0], "fsdp2": [30.0]}, minutes=2.5).why(["ddp", "fsdp2"], 3, 6) == (
         "--max-minutes 2.5 ended the job after 3 of at most 6 launches of each arm; one more of each would take about "
         "1 minutes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"), [(0, "even the first would take 1e+02 minutes"), (1, "those would take 2e+02 minutes")]
+)
+def test_too_short_says_what_it_would_take(rounds: int, words: str) -> None:
+    """What went by and what is needed, in minutes."""
+    with pytest.raises(UsageError) as caught:
+        limit({"ddp": [5998.0]}).allows(2.0, ["ddp"], rounds)
+    assert words in str(caught.value)
+
+
+def test_a_launch_that_explains_takes_what_is_left() -> None:
+    """Two minutes of which 30 s went by leave 90; the longest of these launches is what the next one may take."""
+    clock = SimpleNamespace(now_s=1030.0)
+    left = TimeLeft(limit({"ddp": [5.0], "fsdp2": [7.0]}, minutes=2.0), 1000.0, lambda: float(clock.now_s))
+    with left.launch("ddp") as left_s:
+        clock.now_s += 40.0
+    with left.launch("fsdp2") as later_s:
+        clock.now_s += 11.0
+    assert (left_s, later_s, left.longest_s) == (90.0, 50.0, 40.0)
+    with pytest.raises(UsageError) as caught, left.launch("ddp"):
+        pass
+    assert str(caught.value) == "of --max-minutes 2 there are 0.65 left, and one more launch of ddp takes about 0.67"
+
+
+@pytest.mark.parametrize(("gone", "fits"), [(53.0, True), (53.5, False), (99.0, False)])
+def test_a_launch_that_explains_may_end_when_the_time_does(gone: float, fits: bool) -> None:
+    """It is expected to take as long as that arm's last launch; of time that is over nothing is left."""
+    left = TimeLeft(limit({"ddp": [90.0], "fsdp2": [7.0, 7.0]}), 0.0, lambda: gone)
+    if fits:
+        with left.launch("fsdp2") as left_s:
+            assert left_s == 7.0
+        return
+    with pytest.raises(UsageError) as caught, left.launch("fsdp2"):
+        pass
+    there = 0.11 if gone < 60 else 0
+    assert (
+        str(caught.value) == f"of --max-minutes 1 there are {there} left, and one more launch of fsdp2 takes about 0.12"
     )

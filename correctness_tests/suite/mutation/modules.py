@@ -36,6 +36,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.holdings": ("test_holdings.py",),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.gate.store": ("test_baselines_writing.py",),
+    "fixtures.gate.shelves": ("test_baselines_writing.py", "test_budgets_loading.py"),
     "fixtures.gate.networks": ("test_accepted_network.py",),
     "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
     "fixtures.gate.budget_proposals": ("test_budget_messages.py", "test_budget_verdicts.py"),
