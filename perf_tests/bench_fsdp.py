@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -28,6 +29,7 @@ import torch.distributed as dist
 from fixtures.errors import InvalidMeasurementError, UsageError
 from fixtures.experiment import measurement_of
 from fixtures.measurements import GIB, Measurement, Settings
+from fixtures.meters.telemetry import watch_of_rank
 from fixtures.platforms import Platform
 from fixtures.report.csvfile import append_csv
 from fixtures.report.parts import next_place, part_path
@@ -99,6 +101,14 @@ def write(measurement: Measurement, out: Path) -> str:
     )
 
 
+def measure(arm: Arm, platform: Platform) -> RankReport:
+    """Train the arm on this rank, which meanwhile looks at its own device."""
+    watch = watch_of_rank(platform, dist.get_rank())
+    with watch.launch([os.getpid()]):
+        report = run_arm(arm, platform)
+    return replace(report, telemetry=watch.take())
+
+
 def write_part(report: RankReport, platform: Platform, arm: Arm, folder: Path) -> None:
     """Write what this rank measured to its own file; rank 0 says which launch it is, so that all ranks agree."""
     place: list[object] = [next_place(folder, arm.strategy)] if dist.get_rank() == 0 else [None]
@@ -118,7 +128,7 @@ def train(options: argparse.Namespace) -> None:
     resolve_workload(arm.workload)
     platform = open_platform(options.device)
     try:
-        report = run_arm(arm, platform)
+        report = measure(arm, platform)
         if not options.out.suffix:
             write_part(report, platform, arm, options.out)
             return

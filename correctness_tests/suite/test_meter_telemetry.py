@@ -170,7 +170,7 @@ def test_what_nvml_refuses_is_said_once() -> None:
 )
 def test_missing_nvml_is_said(library: FakeNvml | None, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without NVML torch's view stands in, and the reason and remedy are in its one line."""
-    monkeypatch.setattr("fixtures.meters.telemetry._uuids", lambda platform: ["GPU-a0", "GPU-a1"])
+    monkeypatch.setattr("fixtures.meters.telemetry._uuids", lambda platform, ranks: ["GPU-a0", "GPU-a1"])
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     devices = devices_of(GPUS, library)
     assert devices.source == "torch"

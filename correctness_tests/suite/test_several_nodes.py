@@ -15,6 +15,7 @@ from correctness_tests.suite.judging import NIGHT, ROOT, Judge, judge
 from correctness_tests.suite.two_nodes import MODES, ROUNDS
 from fixtures.errors import UsageError
 from fixtures.experiment import balanced_order
+from fixtures.gate.night import incidents
 from fixtures.measurements import Measurement, Stack
 from fixtures.ranks.pool import RankPool
 from fixtures.report.parts import next_place, part_path
@@ -50,6 +51,10 @@ def test_each_rank_writes_its_part(ranks: Callable[[int], RankPool], tmp_path: P
     assert found == ["launch-0005-ddp/rank-00000.json", "launch-0005-ddp/rank-00001.json"]
     (loaded,) = load_results(tmp_path)
     assert ([r.rank for r in loaded.ranks], loaded.launch, loaded.order) == ([0, 1], 1, 5)
+    assert incidents(loaded.telemetry) == [  # what each rank saw of its own device, while it measured
+        "rank 1's Double was throttled: power brake",
+        "rank 1's Double was shared with process 666 (miner)",
+    ]
 
 
 def test_good_night_of_parts_passes(judge: Judge) -> None:
