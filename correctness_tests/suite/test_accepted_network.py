@@ -92,7 +92,7 @@ def test_on_a_cpu_it_is_shown_only() -> None:
 
 def test_a_stored_table_is_read_back(tmp_path: Path) -> None:
     """What was accepted is read back as it was, and a platform's own file alone is its own."""
-    path = write_network(tmp_path, stored())
+    path = write_network(tmp_path, stored(), replaces=None)
     assert (path, find_network(tmp_path, GPUS.key)) == (network_path(tmp_path, GPUS.key), stored())
     assert find_network(tmp_path, "cpu-gloo-4") is None
 
@@ -112,7 +112,7 @@ def test_a_stored_table_is_read_back(tmp_path: Path) -> None:
 )
 def test_a_broken_file_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     """Each fault is one UsageError with the file and what is wrong, and the file stays as it was."""
-    path = write_network(tmp_path, stored())
+    path = write_network(tmp_path, stored(), replaces=None)
     path.write_text(broken := path.read_text().replace(old, new, 1))
     with pytest.raises(UsageError, match=said) as raised:
         load_network(path)
@@ -124,7 +124,7 @@ def night(judge: Judge, here: BandwidthTable, **step: float) -> None:
     """Store a night on which fsdp2 slipped, with its bandwidth table, and the accepted one."""
     save_results(judge.results, slipped("fsdp2", **step).measurements())
     save_bandwidth(judge.results, here)
-    write_network(judge.baselines, stored())
+    write_network(judge.baselines, stored(), replaces=None)
 
 
 def test_a_breach_says_how_the_network_is(judge: Judge) -> None:
@@ -173,7 +173,7 @@ def test_a_refused_update_leaves_the_table(judge: Judge) -> None:
 
 def test_a_baseline_of_ratios_is_not_confused(judge: Judge) -> None:
     """The table's file is no platform of its own among the baselines."""
-    write_network(judge.baselines, stored())
+    write_network(judge.baselines, stored(), replaces=None)
     assert platforms(judge.baselines) == [accepted(NIGHT).platform.key]
 
 
@@ -189,7 +189,7 @@ def test_the_picture_has_both_tables() -> None:
 
 def test_a_night_of_its_own_has_no_table(judge: Judge) -> None:
     """Results without a table say nothing of a network."""
-    write_network(judge.baselines, stored())
+    write_network(judge.baselines, stored(), replaces=None)
     result = judge.run(replace(NIGHT, seed=1))
     assert "the network" not in result.stdout.str()
     assert render_network(stored()).count("gb_per_s") == len(SIZES) * len(KINDS)
