@@ -20,7 +20,9 @@ def test_what_is_within_its_bound_is_no_headline() -> None:
 def test_the_headline_is_the_largest_move_of_what_the_verdict_is_about() -> None:
     """Of figures that are worse, the one that is worse by most of itself; one from nothing before all others."""
     found = judged("host", host(forward=1100, backward=2400, adds=2), accepted())
-    assert (found.headline is not None and found.headline.name) == "backward calls"
+    assert found.headline is not None
+    assert found.headline.name == "backward calls"
+    assert found.headline.change == pytest.approx(0.2)
     parts = {**host(forward=9000).parts, "input calls": {"torch/c.py": 1}}
     more = Reading(figures={name: sum(part.values()) for name, part in parts.items()}, parts=parts)
     assert (headline := judged("host", more, accepted()).headline) is not None
