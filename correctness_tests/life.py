@@ -59,7 +59,22 @@ def interrupted_forward(net: Net, batch: Tensor) -> None:
         hook.remove()
 
 
-class ShardedLife:
+class _Life:
+    """What both lives have in common."""
+
+    net: Net
+    parameters: dict[str, nn.Parameter]
+
+    def save(self) -> None:
+        """Keep a state dict."""
+        self.saved = {key: value.clone() for key, value in self.net.state_dict().items()}
+
+    def load(self) -> None:
+        """Go back to the state dict that was kept."""
+        self.net.load_state_dict(self.saved)
+
+
+class ShardedLife(_Life):
     """On a rank: the module under FSDP2, with this rank's data."""
 
     def __init__(self) -> None:
@@ -110,14 +125,6 @@ class ShardedLife:
         """Freeze a parameter or thaw it."""
         self.parameters[name].requires_grad_(not frozen)
 
-    def save(self) -> None:
-        """Keep a state dict."""
-        self.saved = {key: value.clone() for key, value in self.net.state_dict().items()}
-
-    def load(self) -> None:
-        """Go back to the state dict that was kept."""
-        self.net.load_state_dict(self.saved)
-
     def unshard(self) -> None:
         """Gather every unit by hand."""
         for unit in (*self.net.blocks, self.net):
@@ -137,7 +144,7 @@ class ShardedLife:
         return Snapshot(weights, gradients, None if output is None else output.double())
 
 
-class TwinLife:
+class TwinLife(_Life):
     """In one process, in float64, with all ranks' data; gradients of backwards without sync wait in ``pending``."""
 
     def __init__(self, world_size: int) -> None:
@@ -188,14 +195,6 @@ class TwinLife:
     def freeze(self, name: str, frozen: bool) -> None:
         """Freeze a parameter or thaw it."""
         self.parameters[name].requires_grad_(not frozen)
-
-    def save(self) -> None:
-        """Keep a state dict."""
-        self.saved = {key: value.clone() for key, value in self.net.state_dict().items()}
-
-    def load(self) -> None:
-        """Go back to it."""
-        self.net.load_state_dict(self.saved)
 
     def unshard(self) -> None:
         """Nothing changes."""

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from fixtures import ledger
 from fixtures.ledger import Precision, Shape
 from fixtures.measurements import CollectiveTally, Settings
 from fixtures.meters.collectives import CollectivesMeter
@@ -74,6 +75,19 @@ def readings(pool: RankPool, strategy: str, workload: str, precision: Precision)
     """One launch of the arm on this pool, each rank's reading; two budgets share it, since it repeats to the byte."""
     result: list[Reading] = pool.run(read_arm, strategy, workload, precision)
     return result
+
+
+def check_resident(found: Sequence[Reading], strategy: str, workload: str, precision: Precision, meaning: str) -> None:
+    """Fail unless every rank's resident bytes are the sum of the ledger's buffers; ``meaning`` ends the message."""
+    for rank, reading in enumerate(found):
+        buffers = ledger.resident_buffers(strategy, reading.units, len(found), rank, precision)
+        buffers["batch and module buffers"] = reading.held_bytes
+        difference = reading.resident_bytes - sum(buffers.values())
+        assert difference == 0, (
+            f"resident, {strategy} of {workload} in {precision}, rank {rank} of cpu-gloo-{len(found)}: measured "
+            f"{reading.resident_bytes:,} bytes, the ledger says {ledger.explain(buffers)}, difference {difference:+,}. "
+            f"{meaning}"
+        )
 
 
 def read_arm(strategy: str, workload: str, precision: Precision) -> Reading:

@@ -9,7 +9,7 @@ import pytest
 from fixtures import ledger
 from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
-from perf_tests.budgets import ARMS, CASE_IDS, CASES, HALVED, UNEVEN, readings
+from perf_tests.budgets import ARMS, CASE_IDS, CASES, HALVED, UNEVEN, check_resident, readings
 
 pytestmark = pytest.mark.cpu
 
@@ -20,16 +20,15 @@ def test_resident_bytes_are_the_ledgers(
     ranks: Callable[[int], RankPool], world_size: int, strategy: str, workload: str, precision: Precision
 ) -> None:
     """Every rank's resident bytes equal the sum of the ledger's buffers, uneven shards and padding included."""
-    for rank, reading in enumerate(readings(ranks(world_size), strategy, workload, precision)):
-        buffers = ledger.resident_buffers(strategy, reading.units, world_size, rank, precision)
-        buffers["batch and module buffers"] = reading.held_bytes
-        difference = reading.resident_bytes - sum(buffers.values())
-        assert difference == 0, (
-            f"resident, {strategy} of {workload} in {precision}, rank {rank} of cpu-gloo-{world_size}: measured "
-            f"{reading.resident_bytes:,} bytes, the ledger says {ledger.explain(buffers)}, difference {difference:+,}. "
-            "More: something outlives the step (unsharded parameters, gradients, a bucket). Less: the ledger names a "
-            "buffer that is gone. Print meter phases with perf_tests/budgets.py:read_arm to see in which phase."
-        )
+    found = readings(ranks(world_size), strategy, workload, precision)
+    check_resident(
+        found,
+        strategy,
+        workload,
+        precision,
+        "More: something outlives the step (unsharded parameters, gradients, a bucket). Less: the ledger names a "
+        "buffer that is gone. Print meter phases with perf_tests/budgets.py:read_arm to see in which phase.",
+    )
 
 
 @pytest.mark.parametrize("strategy", ["single", *ARMS])

@@ -10,11 +10,10 @@ from functools import partial
 
 import pytest
 
-from fixtures import ledger
 from fixtures.ledger import Precision
 from fixtures.ranks.pool import RankPool
 from fixtures.workloads import Workload, mlp
-from perf_tests.budgets import UNEVEN, Reading, readings
+from perf_tests.budgets import UNEVEN, check_resident, readings
 
 pytestmark = [pytest.mark.cpu, pytest.mark.zero3]
 
@@ -33,21 +32,6 @@ CASE_IDS = [f"{workload.rpartition(':')[2]}-{precision}-{world_size}" for world_
 big: Callable[[], Workload] = partial(mlp, "big", layers=2, width=200, hidden=700)
 
 
-def check_resident(strategy: str, workload: str, precision: Precision, world_size: int, found: list[Reading]) -> None:
-    """Fail unless every rank's resident bytes are the sum of the ledger's buffers."""
-    for rank, reading in enumerate(found):
-        buffers = ledger.resident_buffers(strategy, reading.units, world_size, rank, precision)
-        buffers["batch and module buffers"] = reading.held_bytes
-        difference = reading.resident_bytes - sum(buffers.values())
-        assert difference == 0, (
-            f"resident, {strategy} of {workload} in {precision}, rank {rank} of cpu-gloo-{world_size}: measured "
-            f"{reading.resident_bytes:,} bytes, the ledger says {ledger.explain(buffers)}, difference {difference:+,}. "
-            "More: DeepSpeed keeps something else between steps (gathered parameters, a bucket, a copy). Less: it "
-            "frees a buffer that the ledger names. Next: the release notes of DeepSpeed, and fixtures/ledger/zero3.py, "
-            "which names the function that makes each buffer."
-        )
-
-
 @pytest.mark.parametrize(("world_size", "workload", "precision"), CASES, ids=CASE_IDS)
 @pytest.mark.parametrize("strategy", ["zero3", "zero3-defaults"])
 def test_resident_bytes_are_the_ledgers(
@@ -55,5 +39,11 @@ def test_resident_bytes_are_the_ledgers(
 ) -> None:
     """Every rank's resident bytes equal the sum of the ledger's buffers: padded runs, buckets and whole parameters."""
     check_resident(
-        strategy, workload, precision, world_size, readings(ranks(world_size), strategy, workload, precision)
+        readings(ranks(world_size), strategy, workload, precision),
+        strategy,
+        workload,
+        precision,
+        "More: DeepSpeed keeps something else between steps (gathered parameters, a bucket, a copy). Less: it frees a "
+        "buffer that the ledger names. Next: the release notes of DeepSpeed, and fixtures/ledger/zero3.py, which names "
+        "the function that makes each buffer.",
     )
