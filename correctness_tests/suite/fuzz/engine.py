@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from correctness_tests.suite.fuzz.__main__ import FINDINGS
+from correctness_tests.suite.fuzz.trees import mutated
 
 TOKENS = ("NaN", "Infinity", "1e999", "-1", "null", "true", "[[[[", '{"', '":', "9" * 25, "\\ud800", "\\u0000", ":")
 MAX_INPUT_BYTES = 20_000
@@ -35,7 +36,6 @@ def fuzz(loader: str, minutes: float, folder: Path, corpus: Path) -> None:
 
     with atheris.instrument_imports(include=["fixtures"]):
         from correctness_tests.suite.fuzz.loaders import attempt, seeds
-    from correctness_tests.suite.fuzz.trees import mutated
 
     begun = time.process_time()
     tried = 0
@@ -63,18 +63,21 @@ def fuzz(loader: str, minutes: float, folder: Path, corpus: Path) -> None:
         counts = {"cpu_minutes": (time.process_time() - begun) / 60, "inputs": tried}
         (folder / "counts.json").write_text(json.dumps(counts))
 
-    def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-        """Every other time an edit of the tree, since edits of bytes seldom leave JSON whole."""
-        draw = random.Random(seed)
-        if draw.random() < 0.5:
-            with contextlib.suppress(ValueError, RecursionError):
-                return mutated(data, draw)[:max_size]
-        return bytes(atheris.Mutate(data, max_size))
-
     for number, seed in enumerate(seeds(loader)):
         (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup([sys.argv[0], *_limits(folder), str(corpus)], one, custom_mutator=mutate)
+    atheris.Setup([sys.argv[0], *_limits(folder), str(corpus)], one, custom_mutator=_mutate)
     atheris.Fuzz()
+
+
+def _mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """Every other time an edit of the tree, since edits of bytes seldom leave JSON whole."""
+    import atheris
+
+    draw = random.Random(seed)
+    if draw.random() < 0.5:
+        with contextlib.suppress(ValueError, RecursionError):
+            return mutated(data, draw)[:max_size]
+    return bytes(atheris.Mutate(data, max_size))
 
 
 class bounded:  # noqa: N801 - reads as the statement that it is
