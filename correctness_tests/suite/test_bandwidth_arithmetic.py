@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.bandwidth import PUBLISHED, Bandwidth, BandwidthTable, Message, bus_factor
 from fixtures.errors import UsageError
-from fixtures.ledger import Precision, Unit
+from fixtures.ledger import Parameter, Precision, Unit
 from fixtures.ledger.messages import messages_of
 
 pytestmark = pytest.mark.cpu
@@ -88,6 +88,12 @@ def test_the_arms_send_all_gradients_a_block_and_the_root() -> None:
         ("all-gather", "bfloat16", 48, "fsdp2, the root"),
         ("reduce-scatter", "float32", 96, "fsdp2, the root"),
     ]
+
+
+def test_gradients_of_small_dtypes_are_reduced_as_they_are_told() -> None:
+    """In float32 if mixed, whatever the parameters are: 4 ranks by a row of 2."""
+    root: Unit = [Parameter((4, 2), "bfloat16")]
+    assert [own(root, precision=precision)[-1][2] for precision in ("mixed", "fp32")] == [32, 16]
 
 
 def test_a_model_of_one_unit_has_a_root_alone() -> None:

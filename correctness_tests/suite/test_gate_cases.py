@@ -23,6 +23,7 @@ def case(metric: str, precision: Literal["mixed", "fp32"] = "mixed") -> Case:
     [
         (case("peak"), "gpt2/fsdp2:ddp/peak"),
         (case("step", "fp32"), "gpt2/fsdp2:ddp/step/fp32"),
+        (case("peak").model_copy(update={"workload": "my/own/net"}), "my/own/net/fsdp2:ddp/peak"),
     ],
 )
 def test_a_case_is_written_and_read_in_one_way(made: Case, written: str) -> None:

@@ -59,12 +59,22 @@ def test_an_impossible_figure_is_the_reason() -> None:
     assert reasons == ["denominator of pair 1 is 0: must be a positive finite number"]
 
 
-def test_looks_of_pooled_nights_multiply() -> None:
+@pytest.mark.parametrize(("looks", "combinations"), [([2, 1, 1, 3], 6), ([1, 1, 1, 3], 3), ([1, 1, 1, 1], 1)])
+def test_looks_of_pooled_nights_multiply(looks: list[int], combinations: int) -> None:
     """Two nights that could have stopped at 2 and 3 looks: 6 combinations, by what any launch of a night says."""
     ones: Columns = [[1.0] * 4, [1.0] * 4]
-    estimate, _ = estimate_of(of_nights([0, 0, 1, 1], [2, 1, 1, 3]), ones)
+    estimate, _ = estimate_of(of_nights([0, 0, 1, 1], looks), ones)
     assert estimate is not None
-    assert estimate.confidence == confidence_of(6)
+    assert estimate.confidence == confidence_of(combinations)
+
+
+def test_either_arm_tells_the_looks() -> None:
+    """Launches of the numerator alone, or of the denominator alone, that say more are enough."""
+    one, two = of_nights([0, 0, 0]), of_nights([0, 0, 0], [2, 2, 2])
+    for mixed in ((one[0], two[1]), (two[0], one[1])):
+        estimate, _ = estimate_of(mixed, [[1.0] * 3, [1.0] * 3])
+        assert estimate is not None
+        assert estimate.confidence == confidence_of(2)
 
 
 def test_ratios_are_kept_by_night() -> None:
