@@ -123,6 +123,12 @@ def test_other_dtypes_are_messages_of_their_own() -> None:
     ]
 
 
+def test_a_reduction_is_padded_by_rows_unless_it_is_flat() -> None:
+    """44 elements, of FSDP1 40; parameters of bfloat16 are reduced in float32 if mixed."""
+    assert [ledger.reduce_bytes(UNIT, 4, "mixed"), ledger.reduce_bytes(UNIT, 4, "mixed", flat=True)] == [176, 160]
+    assert [ledger.reduce_bytes(BF16, 2, precision) for precision in ("mixed", "fp32")] == [32, 16]
+
+
 def test_mixed_dtypes_in_a_flat_unit_follow_its_first() -> None:
     """Reduced in float32 if mixed, else as the parameters are."""
     assert ledger.reduce_bytes(BF16, 2, "fp32", flat=True) == 2 * 2 * 4

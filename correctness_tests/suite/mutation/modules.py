@@ -5,11 +5,14 @@ from __future__ import annotations
 MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.gate.verdicts": ("test_gate_verdicts.py", "test_gate_planted_slips.py"),
     "fixtures.gate.statistics": ("test_gate_statistics.py", "test_gate_wild_launches.py", "test_gate_verdicts.py"),
+    "fixtures.gate.noise": ("test_gate_noise.py", "test_gate_verdicts.py"),
+    "fixtures.gate.night": ("test_night.py",),
+    "fixtures.gate.holdings": ("test_holdings.py",),
+    "fixtures.gate.time_limit": ("test_time_arithmetic.py",),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
-    "fixtures.gate.noise": ("test_gate_noise.py", "test_gate_verdicts.py"),
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
     "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
     "fixtures.gate.cases": ("test_gate_cases.py",),
@@ -31,9 +34,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.strict_json": ("test_strict_json.py",),
     "fixtures.gate.budgets": ("test_budget_names.py", "test_budget_verdicts.py"),
     "fixtures.gate.budget_files": ("test_budgets_loading.py", "test_hostile_files.py"),
-    "fixtures.gate.time_limit": ("test_time_arithmetic.py",),
-    "fixtures.gate.night": ("test_night.py",),
-    "fixtures.gate.holdings": ("test_holdings.py",),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.gate.store": ("test_baselines_writing.py",),
     "fixtures.gate.shelves": ("test_baselines_writing.py", "test_budgets_loading.py"),
