@@ -43,16 +43,27 @@ def clocks() -> tuple[float, float]:
 
 def _process(process: psutil.Process) -> Reading:
     return {
-        "memory KiB": process.memory_full_info().uss / 1024,  # its own pages: shared ones are the fork server's
+        "memory KiB": _anonymous_kib(process.pid),
         "descriptors": process.num_fds(),
         "threads": process.num_threads(),
     }
 
 
+def _anonymous_kib(pid: int) -> float:
+    """What it has allocated, pages that it shares with the process it was forked from included.
+
+    Not its own pages alone: those become more for as long as it, or the other, writes to what they share.
+    """
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return float(line.split()[1])
+    return 0.0  # a zombie has none
+
+
 def _together(pids: list[int]) -> Reading:
     total: Reading = {}
     for pid in pids:
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):
             for name, value in _process(psutil.Process(pid)).items():
                 total[name] = total.get(name, 0) + value
     return total

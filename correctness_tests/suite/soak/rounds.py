@@ -117,6 +117,8 @@ class Rounds:
         for drift in found:
             mark = "  GROWS" if drift.grows else ""
             yield f"{drift.name:42} {drift.first:12,.1f} {drift.last:12,.1f} {drift.slope:+10.2f}{mark}"
+        for drift in self.grown:
+            yield f"{drift.name}: {', '.join(f'{reading[drift.name]:g}' for reading in self.readings)}"
 
 
 def _run(session: pytest.Session) -> None:
