@@ -25,9 +25,11 @@ from fixtures.gate.proposals import Asked, propose
 from fixtures.measurements import Measurement, PlatformRecord
 from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
-from fixtures.report import judged, steps
+from fixtures.report import judged, steps, tables
 from fixtures.report.csvfile import append_csv
+from fixtures.report.pages import Run, render_page
 from fixtures.report.results import load_results, parse_key
+from fixtures.report.summary import COMMENT_LIMIT, markdown
 from fixtures.timelines import Span, Timeline
 
 MAX_ERROR = 2000
@@ -89,6 +91,8 @@ def _judge(loaded: Measurement) -> None:
     ]
     compared = compare(launches, accepted_once(), gate_times=True)
     judged.verdicts_text(compared)
+    markdown(compared, limit=COMMENT_LIMIT)
+    tables.render(tables.arms_table(launches))
     with contextlib.suppress(UsageError):
         propose(compared, accepted_once(), Asked("as found", allow_dirty=True))
 
@@ -165,9 +169,13 @@ def network(data: bytes) -> bool:
 
 
 def verdicts(data: bytes) -> bool:
-    """Verdicts that load are written as text that loads."""
+    """Verdicts that load are told everywhere: written as text, as Markdown, as a table, on a page."""
     _write(Path(judged.FOLDER) / judged.VERDICTS, data)
-    judged.verdicts_text(judged.load_verdicts(folder() / "run"))
+    loaded = judged.load_verdicts(folder() / "run")
+    judged.verdicts_text(loaded)
+    markdown(loaded, limit=COMMENT_LIMIT)
+    tables.render(tables.verdict_table(loaded))
+    render_page(Run([], loaded))
     return True
 
 
