@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from correctness_tests.suite.budget_sessions import UPDATE, Session, session
-from correctness_tests.suite.judging import CHECKS, NIGHT, ROOT, Judge, judge
+from correctness_tests.suite.judging import CHECKS, NIGHT, Judge, judge
 from fixtures.errors import UsageError
+from fixtures.refusals import WORKER_KEY, Refusals
 from fixtures.report.results import save_results
 
 pytestmark = pytest.mark.cpu
@@ -73,18 +76,31 @@ def test_a_bad_workload_is_said_once(session: Session, monkeypatch: pytest.Monke
     assert tried == ["my_models:factory"]
 
 
-def test_workers_of_xdist_refuse_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under ``-n 2`` the session ends as it does without: exit status 4, the reason once, and no internal error."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+AS_A_WORKER = """
+def pytest_configure(config):
+    config.workeroutput = {}
+def pytest_unconfigure(config):
+    print("told:", config.workeroutput.get("shardgate_refused"))
+"""
+"""A conftest of a session that takes itself for a worker of xdist, as far as a refusal asks."""
+
+
+def test_workers_of_xdist_refuse_once(judge: Judge) -> None:
+    """A worker reports no tests, for xdist would wait for them, and its reason; the controller says it once."""
+    judge.pytester.makeconftest(AS_A_WORKER)
     save_results(judge.results, NIGHT.measurements())
-    result = judge.pytester.runpytest_subprocess(
-        *("-p", "fixtures.plugin", "-m", "gpu", "-n", "2", "--from-results", "stored", "-k", "nothing_at_all")
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.outlines if "ERROR" in line] == [
-        "ERROR: --from-results stored holds launches of the gpu tier, and none of its checks is selected: select "
-        "perf_tests -m gpu, or leave it out."
-    ]
+    result = judge.judge("-k", "nothing_at_all", "-s")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    (reason,) = [line.removeprefix("told: ") for line in result.outlines if line.startswith("told: ")]
+    assert reason.startswith("--from-results stored holds launches of the gpu tier, and none of its checks is selected")
+    refusals, session = Refusals(), SimpleNamespace(exitstatus=pytest.ExitCode.NO_TESTS_COLLECTED)
+    written: list[str] = []
+    for _ in range(2):
+        refusals.pytest_testnodedown(SimpleNamespace(workeroutput={WORKER_KEY: reason}))
+    refusals.pytest_sessionfinish(cast(pytest.Session, session))
+    reporter = SimpleNamespace(write_line=lambda line, red: written.append(line))
+    refusals.pytest_terminal_summary(cast(pytest.TerminalReporter, reporter))
+    assert (session.exitstatus, written) == (pytest.ExitCode.USAGE_ERROR, [f"ERROR: {reason}"])
 
 
 def test_baselines_are_a_folder(judge: Judge) -> None:
