@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.suite.judging import CHECKS
+from correctness_tests.suite.synthetic import ARMS, Job
+from correctness_tests.suite.test_commands import options_of
 from fixtures import job, plugin, selection
 from fixtures.errors import UsageError
 from fixtures.extras import FSDP1, ZERO3, Extra, Part
@@ -107,3 +109,16 @@ def test_extras_differ() -> None:
         FSDP1.missing == "fsdp1 needs FullyShardedDataParallel, which the installed torch is without: torch 2.14 has it"
     )
     assert selection.each_pair("step")[0].id == "step-fsdp2:ddp"
+
+
+@pytest.mark.parametrize(("arm", "spared"), [("fsdp1", True), ("single", True), ("fsdp2", False)])
+def test_an_arm_that_failed_can_be_left_out(arm: str, spared: bool, tmp_path: Path) -> None:
+    """A model that FSDP1 refuses does not stop its owner: the message says how to do without that arm."""
+    options = options_of(["--rehearse", "--history", "off", "--baselines", str(tmp_path)])
+    measured = job.Job(
+        options, tuple(ARMS), frozenset(), say=lambda line: None, failures={arm: "rank 0 raised ValueError"}
+    )
+    measured.measurements = Job(launches=3).measurements()
+    with pytest.raises(job.JobFailedError, match="rank 0 raised ValueError") as caught:
+        measured.launches(arm)
+    assert str(caught.value).endswith(f"\n-k 'not {arm}' leaves this arm out.") is spared

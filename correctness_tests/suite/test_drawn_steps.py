@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 
 from correctness_tests.suite.pages import NIGHT, step
-from fixtures.drawn_steps import drawn_steps
+from fixtures.drawn_steps import drawing, drawn_steps
 from fixtures.errors import UsageError
 from fixtures.ledger import GPT2_LARGE_PSI
+from fixtures.measurements import Measurement
+from fixtures.report import gallery
+from fixtures.report.gallery import pictures
 from fixtures.report.page_accounts import experiment_accounts
+from fixtures.report.pages import Run
+from fixtures.report.pictures.style import Picture
 from fixtures.report.steps import NAME, load_steps, save_steps
 
 pytestmark = pytest.mark.cpu
@@ -23,6 +30,32 @@ def test_each_arm_has_the_step_that_it_takes() -> None:
     gathers = {s.strategy: sum(span.kind == "all-gather" for span in s.spans) for s in steps}
     assert gathers == {"fsdp2": 8, "fsdp2-noreshard": 4}
     assert {s.source for s in steps} == {"order"}
+
+
+def test_pictures_drawn_meanwhile_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn in a thread while something else goes on, they are what the page shows of its launches."""
+    measured, calls = NIGHT.measurements(), []
+
+    def of_launches(measurements: Sequence[Measurement]) -> list[Picture]:
+        calls.append(current_thread())
+        return [Picture("memory", "Memory", f"of {len(measurements)} launches", "<svg/>")]
+
+    monkeypatch.setattr(gallery, "of_launches", of_launches)
+    with drawing(measured) as drawn:
+        pass
+    assert pictures(Run(measured, []), drawn=drawn) == drawn == of_launches(measured)
+    assert calls[0] is not current_thread()
+    assert len(calls) == 2
+
+
+def test_pictures_that_fail_meanwhile_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be drawn beforehand is left to the page, which says so; without launches there is nothing to draw."""
+    monkeypatch.setattr(gallery, "of_launches", lambda measurements: 1 / 0)
+    with drawing(NIGHT.measurements()) as drawn:
+        pass
+    with drawing([]) as none:
+        pass
+    assert (drawn, none) == ([], [])
 
 
 def test_what_cannot_be_recorded_is_a_line() -> None:
