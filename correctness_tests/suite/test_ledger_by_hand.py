@@ -65,12 +65,45 @@ def test_a_flat_shard_is_a_run_of_elements(
     }
 
 
+def test_a_single_element_has_a_step() -> None:
+    """Of a parameter that has one element on a rank AdamW counts the steps there; bytes are whole numbers."""
+    buffers = ledger.resident_buffers("fsdp1", [[(3,), (1,)]], 1, 0)
+    assert ledger.explain(buffers) == ("parameters 16 + padding 20 + moments 32 + steps 8 + gradients 36 = 112 bytes")
+
+
 def test_a_flat_run_may_cut_two_parameters() -> None:
     """Of two ranks the second has a step for each; units add up."""
     one = ledger.resident_buffers("fsdp1", [UNIT], 2, 1)  # elements 19 to 38: 8 of the first, 5 of the second
     assert one == {"parameters": 52, "padding": 24, "moments": 104, "steps": 8, "gradients": 76}
     two = ledger.resident_buffers("fsdp1", [UNIT, UNIT], 2, 1)
     assert two == {name: 2 * size for name, size in one.items()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "precision", "width", "gradients", "bucket", "whole"),
+    [
+        ("zero3", "mixed", 2, 4, 0, 0),
+        ("zero3", "fp32", 4, 4, 0, 0),
+        ("zero3-defaults", "mixed", 2, 2, 10**9, 4 * 11 * 2),
+        ("zero3-defaults", "fp32", 4, 4, 2 * 10**9, 4 * 11 * 4),
+    ],
+)
+def test_stage_3_holds_runs_of_every_parameter(
+    strategy: str, precision: ledger.Precision, width: int, gradients: int, bucket: int, whole: int
+) -> None:
+    """7, 2 and 2 elements on each of 4 ranks, whichever; the defaults keep a bucket and small parameters whole."""
+    for rank in (0, 3):
+        assert ledger.resident_buffers(strategy, [UNIT, [(4, 2)]], 4, rank, precision) == {
+            "shards": width * 11,
+            "masters": 44,
+            "moments": 88,
+            "steps": 4,
+            "gradients": gradients * 11,
+            "gradient bucket": bucket,
+            "whole parameters": whole,
+            "gradient norm": 8,
+            "overflow flag": 1,
+        }
 
 
 @pytest.mark.parametrize(
