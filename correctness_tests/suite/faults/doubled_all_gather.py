@@ -13,7 +13,7 @@ from correctness_tests.suite.faults import Caught, sends
 from fixtures.torch_internals import patch_fully_shard
 
 CAUGHT = Caught(
-    r"unit \S+ is gathered \d times, not \d", {"model": "flat"}, rehearsal=sends("fsdp2", r"all-gather bfloat16")
+    r"unit \S+ is gathered \d times, not \d", {"model": "flat"}, rehearsal=sends("fsdp2", r"18 all-gather bfloat16")
 )
 
 

@@ -14,7 +14,7 @@ import torch
 from correctness_tests.suite.faults import Caught, sends
 from fixtures.torch_internals import patch_fully_shard
 
-CAUGHT = Caught(r"unit \S+ is reduced once", {"model": "flat"}, rehearsal=sends("fsdp2", r"reduce-scatter float32"))
+CAUGHT = Caught(r"unit \S+ is reduced once", {"model": "flat"}, rehearsal=sends("fsdp2", r"10 reduce-scatter float32"))
 
 
 def apply() -> None:

@@ -17,7 +17,7 @@ from fixtures import strategies
 CAUGHT = Caught(
     r"fsdp2-noreshard of mlp",
     {"strategy": "fsdp2-noreshard", "world_size": 2, "workload": "mlp", "precision": "mixed"},
-    rehearsal=sends("fsdp2-noreshard", "all-gather bfloat16") | FEWER_GATHERS,
+    rehearsal=sends("fsdp2-noreshard", "9 all-gather bfloat16") | FEWER_GATHERS,
 )
 
 

@@ -18,7 +18,7 @@ from fixtures.torch_internals import patch_fully_shard
 CAUGHT = Caught(
     r"against one process in float64, plain, .*are off\. Worst",
     {"world_size": 2, "name": "plain"},
-    rehearsal=sends("fsdp2", r""),
+    rehearsal=sends("fsdp2", r"9 all-gather bfloat16 \d+ bytes\n"),
 )
 
 

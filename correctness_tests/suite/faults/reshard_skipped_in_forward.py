@@ -12,7 +12,7 @@ from typing import Any
 from correctness_tests.suite.faults import Caught, sends
 from fixtures.torch_internals import patch_fully_shard, training_state
 
-CAUGHT = Caught(r"use 0 is followed by free 0", rehearsal=sends("fsdp2", r"all-gather bfloat16"))
+CAUGHT = Caught(r"use 0 is followed by free 0", rehearsal=sends("fsdp2", r"5 all-gather bfloat16"))
 
 
 def apply() -> None:

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from correctness_tests.suite.faults import Caught, sends
 
-CAUGHT = Caught(r"the optimizer's step issued \['all-gather'", rehearsal=sends("fsdp2", r"all-gather float32"))
+CAUGHT = Caught(r"the optimizer's step issued \['all-gather'", rehearsal=sends("fsdp2", r"52 all-gather float32"))
 
 
 def apply() -> None:

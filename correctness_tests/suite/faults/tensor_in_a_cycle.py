@@ -9,9 +9,13 @@ from typing import Any
 
 import torch
 
-from correctness_tests.suite.faults import Caught, grows
+from correctness_tests.suite.faults import Caught
 
-CAUGHT = Caught(r"20 steps left \+20 tensors and \+20 storages", {"strategy": "ddp"}, rehearsal=grows("fsdp2"))
+CAUGHT = Caught(
+    r"20 steps left \+20 tensors and \+20 storages",
+    {"strategy": "ddp"},
+    unseen="the meters collect garbage before they read what is resident, so the tensors are gone by then",
+)
 
 
 def apply() -> None:

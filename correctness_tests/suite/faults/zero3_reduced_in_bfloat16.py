@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from correctness_tests.suite.faults import NUMBERS, Caught
+from correctness_tests.suite.faults import Caught, moves
 from fixtures.ledger import Precision
 
-CAUGHT = Caught(r"zero3 in mixed precision against .*are off\. Worst.*reduction in bfloat16", unseen=NUMBERS)
+CAUGHT = Caught(
+    r"zero3 in mixed precision against .*are off\. Worst.*reduction in bfloat16",
+    rehearsal=moves("fsdp2:zero3", "peak", r"REGRESSED", r"zero3 -\d.*fsdp2 unchanged"),
+)
 
 
 def apply() -> None:
