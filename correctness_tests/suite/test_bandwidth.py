@@ -31,12 +31,6 @@ def test_a_row_is_the_median_of_the_slowest_rank() -> None:
     assert table_of([ONE], [[[1.0]]] * 3, source="here").rows[0].bytes == 996
 
 
-def test_bus_bandwidth_is_nccl_tests() -> None:
-    """On 8 ranks an all-reduce's bus bandwidth is 7/4 of its algorithm bandwidth, an all-gather's 7/8."""
-    reduce, gather = PUBLISHED.rows
-    assert (reduce.bus_gb_per_s(8), gather.bus_gb_per_s(8)) == (10.2 * 7 / 4, 21.8 * 7 / 8)
-
-
 def test_the_arms_own_messages_are_in() -> None:
     """Beside the sweep there is each message that an arm sends: all gradients, a block and the root, padded to N."""
     own = [message for message in messages_of(UNITS, 4, "mixed", 8192) if message.use]

@@ -12,6 +12,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.gate.pairing": ("test_gate_pairing.py", "test_gate_comparisons.py"),
     "fixtures.gate.cases": ("test_gate_cases.py",),
     "fixtures.ledger.messages": ("test_bandwidth_arithmetic.py",),
+    "fixtures.ledger.collectives": ("test_ledger_by_hand.py", "test_ledger.py"),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
@@ -19,7 +20,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
     "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
     "fixtures.ledger.resident": ("test_ledger_by_hand.py", "test_ledger.py"),
-    "fixtures.ledger.collectives": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.ledger.shapes": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.ledger.published": ("test_ledger_published.py",),
     "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
