@@ -180,9 +180,11 @@ def verdicts(data: bytes) -> bool:
 
 
 def timelines(data: bytes) -> bool:
-    """Timelines that load are written again."""
+    """Timelines that load are written again, and their exposed time is a part of their step."""
     _write(steps.NAME, data)
-    steps.save_steps(folder() / "again", steps.load_steps(folder() / "run"))
+    loaded = steps.load_steps(folder() / "run")
+    steps.save_steps(folder() / "again", loaded)
+    assert all(0 <= step.exposed_ms <= step.step_ms * (1 + 1e-9) for step in loaded)
     return True
 
 

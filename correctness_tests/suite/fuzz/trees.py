@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from copy import deepcopy
 from typing import Any
 
 Place = tuple[str | int, ...]
@@ -52,11 +53,11 @@ def mutated(text: bytes, draw: random.Random) -> bytes:
         if not found:
             raise ValueError("nothing to replace")
         place = draw.choice(found)
-        replace_at(tree, place, _at(tree, draw.choice(found)) if draw.random() < 0.3 else draw.choice(ODD))
+        replace_at(tree, place, _at(tree, draw.choice(found)) if draw.random() < 0.3 else deepcopy(draw.choice(ODD)))
     return json.dumps(tree).encode()
 
 
 def _at(tree: Any, place: Place) -> Any:
     for step in place:
         tree = tree[step]
-    return json.loads(json.dumps(tree))  # a copy: a tree that holds itself is none
+    return deepcopy(tree)  # a tree that holds itself is none
