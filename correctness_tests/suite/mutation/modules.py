@@ -13,6 +13,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.gate.cases": ("test_gate_cases.py",),
     "fixtures.ledger.messages": ("test_bandwidth_arithmetic.py",),
     "fixtures.ledger.collectives": ("test_ledger_by_hand.py", "test_ledger.py"),
+    "fixtures.accounts": ("test_accounts.py",),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
@@ -26,7 +27,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
     "fixtures.ledger.books": ("test_ledger_phases.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
-    "fixtures.accounts": ("test_accounts.py",),
     "fixtures.bandwidth": ("test_bandwidth_arithmetic.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.entries": ("test_baseline_entries.py", "test_baselines_anchor.py"),
