@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from correctness_tests.suite.synthetic import CPU4, Job
-from fixtures.measurements import SOLO, Measurement, Stack, UnitRecord
+from fixtures.measurements import SOLO, Measurement, Stack, UnitRecord, UserCode
 
 pytestmark = pytest.mark.cpu
 
@@ -87,3 +87,19 @@ def test_units_that_are_alike_are_listed_one_by_one() -> None:
         UnitRecord(name="root", parameters={"b": [5]}),
     ]
     assert LAUNCH.workload.model_copy(update={"units": units}).unit_shapes == [[[4, 3]], [[4, 3]], [[5]]]
+
+
+@pytest.mark.parametrize(
+    ("repository", "commit", "dirty", "said"),
+    [
+        ("net", "0123456789abcdef", False, "my.net of net, commit 0123456789ab"),
+        ("net", "0123456789abcdef", True, "my.net of net, commit 0123456789ab+changes"),
+        ("net", None, None, "my.net of net, no commit"),
+        (None, None, None, "my.net in no repository"),
+    ],
+)
+def test_code_of_a_user_names_where_it_is_from(
+    repository: str | None, commit: str | None, dirty: bool | None, said: str
+) -> None:
+    """Repository and commit as far as they are known, and whether no commit has it."""
+    assert str(UserCode(module="my.net", repository=repository, commit=commit, dirty=dirty)) == said

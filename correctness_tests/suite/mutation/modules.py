@@ -14,20 +14,20 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.messages": ("test_bandwidth_arithmetic.py",),
     "fixtures.ledger.collectives": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.accounts": ("test_accounts.py",),
+    "fixtures.bandwidth": ("test_bandwidth_arithmetic.py",),
+    "fixtures.ledger.resident": ("test_ledger_by_hand.py", "test_ledger.py"),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
     "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
-    "fixtures.ledger.resident": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.ledger.shapes": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.ledger.published": ("test_ledger_published.py",),
     "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
     "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
     "fixtures.ledger.books": ("test_ledger_phases.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
-    "fixtures.bandwidth": ("test_bandwidth_arithmetic.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.entries": ("test_baseline_entries.py", "test_baselines_anchor.py"),
     "fixtures.gate.baselines": ("test_baselines_loading.py", "test_baselines_format.py"),
