@@ -6,6 +6,7 @@ import functools
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -102,3 +103,17 @@ def test_a_launch_that_fails_costs_nothing() -> None:
     )
     (note,) = evidence.notes
     assert note.startswith("no profile of fsdp2, which costs no verdict: rank patch")
+
+
+@pytest.mark.parametrize(("refused", "made"), [((), 1), (("a case",), 0)], ids=["granted", "refused"])
+def test_a_refused_update_leaves_no_summary(
+    refused: tuple[str, ...], made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an arm holds is kept beside a baseline that was accepted, and not beside one that was refused."""
+    asked: list[object] = []
+    monkeypatch.setattr(Evidence, "summarize", lambda *arguments: asked.append(arguments))
+    options = SimpleNamespace(update="asked", dry_run=False, baselines=Path("accepted"))
+    proposal = SimpleNamespace(refused=refused)
+    job: Any = SimpleNamespace(options=options, proposal=proposal, measurements=["a launch"], say=None)
+    Evidence().follow(job, lambda: plan(Platform.cpu(2)), [])
+    assert len(asked) == made
