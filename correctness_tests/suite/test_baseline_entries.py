@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from correctness_tests.suite.synthetic import CPU4
-from fixtures.gate.entries import Anchor, BaselineEntry, BaselineFile, StoredStack
+from fixtures.gate.entries import Anchor, BaselineEntry, BaselineFile, StoredStack, StoredSteps, StoredWorkload
+from fixtures.measurements import Settings, WorkloadRecord
 
 pytestmark = pytest.mark.cpu
 
@@ -135,6 +136,8 @@ def test_a_kind_needs_a_machine() -> None:
         ("mlp/fsdp2:ddp/step", "entry 'mlp/fsdp2:ddp/step': GiB is no unit of step"),
         ("mlp/fsdp2:ddp/speed", "no metric is called 'speed'"),
         ("mlp/fsdp2", "'mlp/fsdp2' is no case"),
+        (f"{'m' * 130}/fsdp2:ddp/step", f"entry '{'m' * 120}': GiB is no unit of step"),
+        (f"{'m' * 130}/fsdp2:ddp/speed", f"entry '{'m' * 120}': Value error, no metric"),
     ],
 )
 def test_a_case_and_its_units_belong_together(case: str, words: str) -> None:
@@ -156,3 +159,12 @@ def test_a_stored_stack_names_what_is_known() -> None:
     """In the usual spelling; nothing for what is absent."""
     assert str(StoredStack(torch="2.13.0", python="3.11.7", nccl="2.28")) == "torch 2.13.0, Python 3.11.7, NCCL 2.28"
     assert str(StoredStack(cuda="13.0", driver="580")) == "CUDA 13.0, driver 580"
+
+
+def test_what_was_measured_is_stored_whole() -> None:
+    """Every number that says what a figure speaks of; a shape that is not known is absent."""
+    workload = WorkloadRecord(name="mlp", num_params=7, tokens_per_batch=8, shape_hash="abc")
+    assert StoredWorkload.of(workload) == StoredWorkload(num_params=7, tokens_per_batch=8, shape_hash="abc")
+    assert StoredWorkload.of(workload.model_copy(update={"shape_hash": ""})).shape_hash is None
+    steps = Settings(warmup_steps=1, timed_steps=2, inspected_steps=4, loop=9)
+    assert StoredSteps.of(steps) == StoredSteps(warmup=1, timed=2, inspected=4, loop=9)
