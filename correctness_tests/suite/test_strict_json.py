@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from fixtures.errors import UsageError
 from fixtures.gate.strict_json import Document, RefusedFileError, parse_json, read_bounded, read_json
@@ -134,6 +134,36 @@ def test_a_fault_is_named_with_its_line(old: str, new: str, words: str) -> None:
     assert complaint(old, new) == words
 
 
+def test_of_names_that_repeat_the_one_on_the_way_is_meant() -> None:
+    """The first after what it lies in; and lines count from the first, blank or not."""
+    assert complaint('{"size": 1}', '{"size": "x"}').startswith("parts > size > size (line 3): ")
+    assert complaint('"size": 2', '"sizes": 2', ('"rows": []', '"rows": [{"size": 1}]')).startswith(
+        "parts > b > size (line 4): Field required"
+    )
+    assert complaint('{\n  "parts"', '\n{\n  "parts"', ('"size": 2', '"size": "2"')).startswith(
+        "parts > b > size (line 7)"
+    )
+
+
+class Even(BaseModel):
+    """A record with a rule of its own."""
+
+    size: int
+
+    @field_validator("size")
+    @classmethod
+    def _even(cls, size: int) -> int:
+        if size % 2:
+            raise ValueError("must be even")
+        return size
+
+
+def test_a_rule_speaks_for_itself() -> None:
+    """Its words stand without pydantic's."""
+    with pytest.raises(UsageError, match=r"json: size \(line 1\): must be even\. The file"):
+        parse_json(PATH, '{"size": 3}', remedy="").validate(Even)
+
+
 def test_a_long_name_is_cut() -> None:
     """80 characters of each part of the way."""
     assert complaint('"b": {', f'"{"k" * 99}": {{', ('"size": 2', '"size": null')).startswith(
@@ -235,6 +265,9 @@ def test_every_refusal_is_one_line_with_path_and_remedy(tmp_path: Path) -> None:
     assert refusal(path) == "there is no such file"
     path.write_bytes(b'{"a": "\xff"}')
     assert refusal(path) == "byte 7: this is not UTF-8"
+    assert refusal(path / "below") == "can't be read: Not a directory"
+    path.write_text("x")
+    assert refusal(path) == "line 1 column 1: broken JSON: Expecting value"
     path.unlink()
     path.symlink_to(path)
     assert refusal(path).startswith("can't be read: ")
