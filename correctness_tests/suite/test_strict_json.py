@@ -53,6 +53,7 @@ def said(text: str) -> str:
         (r'"\ud83d\ude00 \u00e9"', "\U0001f600 é"),
         (r'"\\ud800"', r"\ud800"),  # a backslash, and letters
     ],
+    ids=["a tree", "largest", "smallest", "a float", "a pair of surrogates", "a backslash"],
 )
 def test_what_json_can_hold_is_read_exactly(text: str, value: Any) -> None:
     """Integers of 64 bits, floats, pairs of surrogates; and the text is kept beside its value."""
@@ -78,7 +79,22 @@ def test_what_json_can_hold_is_read_exactly(text: str, value: Any) -> None:
         (r'{"a": "\ud800"}', "a text in it has half of a surrogate pair, which can't be written"),
         (r'{"\uDFFF": 1}', "a text in it has half of a surrogate pair, which can't be written"),
     ],
-    ids=lambda value: value[:20],
+    ids=[
+        "missing value",
+        "nothing",
+        "deep",
+        "twice",
+        "long key twice",
+        "NaN",
+        "infinity",
+        "overflow",
+        "long overflow",
+        "above 64 bits",
+        "below 64 bits",
+        "endless",
+        "half a pair",
+        "other half",
+    ],
 )
 def test_what_it_cannot_hold_is_refused(text: str, words: str) -> None:
     """One line, with place or value, cut where it would fill the screen."""

@@ -22,6 +22,8 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
 
 KILLED = ("killed", "timeout", "segfault")
+PYTEST_FAILED = 255
+"""How a worker ends that could not run pytest (an unknown test, say), which mutmut counts as a timeout."""
 
 
 def main() -> None:
@@ -46,8 +48,8 @@ def known() -> Iterator[SourceFileMutationData]:
 
 
 def killed(code: int | None) -> bool:
-    """A test failed, or the time was up, or it crashed."""
-    return status_by_exit_code[code] in KILLED
+    """A test failed, or the time was up, or it crashed; not where pytest itself could not run."""
+    return code != PYTEST_FAILED and status_by_exit_code[code] in KILLED
 
 
 def fates() -> list[dict[str, str]]:
@@ -55,7 +57,7 @@ def fates() -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "status": status_by_exit_code[code],
+            "status": "pytest failed" if code == PYTEST_FAILED else status_by_exit_code[code],
             "diff": "" if killed(code) else get_diff_for_mutant(name, path=data.path),
         }
         for data in known()
