@@ -250,6 +250,14 @@ def test_a_file_without_a_size_is_read_in_pieces_up_to_its_limit() -> None:
     assert refused(path, 50) == "51 bytes, more than the 50 that such a file may have"
 
 
+def test_pieces_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that gives a few bytes at a time gives the same file."""
+    (tmp_path / "x").write_bytes(bytes(range(100)))
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda handle, size: read(handle, min(size, 7)))
+    assert read_bounded(tmp_path / "x", 100) == bytes(range(100))
+
+
 def test_links_stay_in_their_folder(tmp_path: Path) -> None:
     """One to a neighbour is read; one that leads out is refused, wherever it ends."""
     (tmp_path / "in").mkdir()
