@@ -79,6 +79,11 @@ RUN_BY = {
     "python -m fixtures.history benchmark --out results/nights": f'{EXPORTS}: main(["benchmark", str(history)',
     "python -m fixtures.history bencher --out results/night.json": f'{EXPORTS}: main(["bencher", str(history), "--out"',
     "DS_BUILD_OPS=0 pip install -e '.[zero3]'": "tox.ini: extras = test, zero3",
+    "RUNS=20 MINUTES=30 tox -e attack": "tox.ini: python -m correctness_tests.suite.rank_faults --runs {env:RUNS:3}",
+    "tox -e soak": "tox.ini: python -m correctness_tests.suite.soak --rounds {env:ROUNDS:30}",
+    "python -m correctness_tests.suite.fuzz launch --minutes 30 --corpus corpus": (
+        "tox.ini: python -m correctness_tests.suite.fuzz launch {[testenv:attack]fuzzed}"
+    ),
     "tox -e solo": SOLO,
     "tox -e solo -- --rehearse": SOLO,
     "tox -e rehearse -- --profile on": "correctness_tests/suite/test_evidence.py: evidence.profile(plan(",

@@ -9,7 +9,7 @@ import pytest
 
 import fixtures.platforms  # noqa: F401  torch can't be imported twice, and pytester forgets what a test imports
 from correctness_tests.suite.soak import leaks
-from correctness_tests.suite.soak.drift import FEWEST, MAY_GROW_KIB, drifts
+from correctness_tests.suite.soak.drift import FEWEST, MAY_GROW, drifts
 from correctness_tests.suite.soak.rounds import NAME, Rounds
 from fixtures.ranks import RankPools
 
@@ -121,8 +121,8 @@ def series(name: str, values: Sequence[float]) -> bool:
         ("pytest: descriptors", [20, 21, 22, 23, 24, 25, 26], True),
         ("pytest: descriptors", [20, 25, 21, 20, 25, 21, 20], False),
         ("pytest: descriptors", [20, 20, 20, 20, 20, 20, 90], False),
-        ("pytest: memory KiB", [1000 + 2 * MAY_GROW_KIB * i for i in range(7)], True),
-        ("pytest: memory KiB", [1000 + MAY_GROW_KIB / 2 * i for i in range(7)], False),
+        ("pytest: memory KiB", [1000 + 2 * MAY_GROW["KiB"] * i for i in range(7)], True),
+        ("pytest: memory KiB", [1000 + MAY_GROW["KiB"] / 2 * i for i in range(7)], False),
         ("pytest: memory KiB", [1000, 9000, 1000, 9000, 1000, 9000, 1000], False),
         ("CPU s", [10 + i for i in range(7)], True),
         ("CPU s", [10, 11, 10, 12, 10, 11, 10], False),

@@ -12,7 +12,7 @@ from fixtures.errors import UsageError
 from fixtures.history import append_night, read_nights
 
 TABLES = ("nights", "comparisons")
-NOT_ROWS = (ValueError, AttributeError, TypeError, OverflowError, RecursionError, sqlite3.Error)
+NOT_ROWS = (ValueError, LookupError, AttributeError, TypeError, OverflowError, RecursionError, sqlite3.Error)
 """What becomes of JSON that no tables can be filled with."""
 
 

@@ -13,8 +13,8 @@ FEWEST = 6
 CONFIDENCE = 0.99
 """Of the interval whose lower end must lie above what is allowed."""
 
-MAY_GROW_KIB = 64.0
-"""Memory a round: pytest keeps a report of every test that it ran, and an allocator's pages move a little."""
+MAY_GROW = {"KiB": 64.0, "objects": 100.0}
+"""A round, by unit: pytest keeps a report of every test that it ran, and an allocator's pages move a little."""
 
 MAY_SLOW_DOWN = 0.1
 """Share of a round's CPU time by which the last may be slower than the first. The clock is printed and not judged:
@@ -53,8 +53,8 @@ def _drift(name: str, values: Sequence[float]) -> Drift:
         grows = False
     elif unit == "s":
         grows = low * len(values) > MAY_SLOW_DOWN * sorted(values)[len(values) // 2]
-    elif unit == "KiB":
-        grows = low > MAY_GROW_KIB
+    elif unit in MAY_GROW:
+        grows = low > MAY_GROW[unit]
     else:
         grows = rises(values)
     return Drift(name, values[0], values[-1], slope, grows)

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable
 import pytest
 
 from correctness_tests.suite.soak.drift import Drift, drifts
-from correctness_tests.suite.soak.readings import Reading, clocks, read
+from correctness_tests.suite.soak.readings import Reading, clocks, read, settle
 from fixtures.ranks import RankPools, launcher
 from fixtures.selection import needs
 
@@ -69,12 +69,17 @@ class Rounds:
         for number in range(self.rounds):
             begun = clocks()
             _run(session)
-            self.readings.append(read(*self._processes(), begun))
+            self.readings.append(self._settled() | read(*self._processes(), begun))
             self._tell(session, number)
             _forget(session.items)
             if time.monotonic() - began > self.seconds:
                 break
         return True
+
+    def _settled(self) -> Reading:
+        """The objects of each pool's ranks, which are asked to give back what is free."""
+        pools = {} if self.pools is None else self.pools._pools
+        return {f"ranks of {p.key}: objects": sum(pool.run(settle)) for p, pool in pools.items() if pool.clean}
 
     def _processes(self) -> tuple[list[int], dict[str, list[int]]]:
         servers = [found.process.pid for found in launcher._launchers.values()]
