@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+RECORDERS, RING = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"), "20"
+"""torch's flight recorder, of so many collectives: its usual 2000 would grow for as long as the whole soak."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -28,8 +30,10 @@ def main() -> int:
     paths += [str(ROOT / "perf_tests")]
     with tempfile.TemporaryDirectory(prefix="shardgate-soak-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder  # so that every temporary file there is this session's
+        os.environ.update(dict.fromkeys(RECORDERS, RING))
         arguments = ["-p", "correctness_tests.suite.soak.rounds", "-m", "cpu", "-q", "-x", "-p", "no:randomly"]
         arguments += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", f"--rounds={options.rounds}"]
+        arguments += ["--hypothesis-profile=ci"]  # the same examples every round: new shapes would fill torch's caches
         arguments += [f"--soak-minutes={options.minutes}", f"--rootdir={ROOT}", f"--config-file={ROOT / 'tox.ini'}"]
         return int(pytest.main([*arguments, *others, *paths]))
 
