@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from correctness_tests.suite.synthetic import ARMS, Job, accepted
-from fixtures.gate.baselines import BaselineFile
+from fixtures.gate.baselines import Anchor, BaselineFile
 from fixtures.gate.comparisons import Comparison, compare, missing_cases, unrecorded_cases
 from fixtures.measurements import ALONE_PAIR, GIB, Measurement
 
@@ -77,6 +77,48 @@ def test_what_judged_is_named() -> None:
     found = of(Job().measurements())
     assert (found.baseline, found.baseline_key) == (BASELINE.entries[CASE], "cpu-gloo-4")
     assert found.since_anchor is None
+
+
+def test_the_move_since_the_anchor_is_told() -> None:
+    """Against the first figure of its kind; None where there is no figure of tonight."""
+    entry = BASELINE.entries[CASE]
+    anchored = entry.model_copy(update={"anchor": Anchor(ratio=entry.ratio / 1.25, reason="then")})
+    file = BASELINE.model_copy(update={"entries": {CASE: anchored}})
+    assert of(scaled(resident=1.04), file).since_anchor == pytest.approx(0.3)
+    assert of(with_resident(Job().measurements(), "ddp", 1, 1, 0, 1, 1, 1), file).since_anchor is None
+
+
+def test_nights_of_the_baseline_tell_how_small_a_slip_is_seen() -> None:
+    """Nights that differ by a tenth hide more than the tolerance; they decide nothing."""
+    entry = BASELINE.entries[CASE]
+    differing = entry.model_copy(update={"nights": [[entry.ratio * factor] * 3 for factor in (1 / 1.05, 1.05)]})
+    slips = [
+        of(Job().measurements(), BASELINE.model_copy(update={"entries": {CASE: stored}})).judgement.smallest_slip
+        for stored in (entry, differing)
+    ]
+    assert slips[0] == pytest.approx(0.1)
+    assert slips[1] is not None
+    assert slips[1] > 0.2
+
+
+def test_a_time_drifts_by_its_own_threshold() -> None:
+    """3% of a time is no warning; of bytes it is."""
+    step, resident = (
+        of(scaled(step=1.03, resident=1.03), case=f"{CASE[:-8]}{metric}") for metric in ("step", "resident")
+    )
+    assert (step.numerator.unit, step.denominator.unit) == ("ms", "ms")
+    assert (step.judgement.warning is None, resident.judgement.warning is None) == (True, False)
+
+
+def test_nothing_accepted_is_no_other_run() -> None:
+    """Without an entry the reason speaks of none."""
+    assert of(Job().measurements(), None).judgement.reason == "no accepted ratio is stored for this case"
+
+
+def test_a_single_launch_of_each_is_compared() -> None:
+    """It has a ratio and no interval."""
+    found = compare(Job(launches=1).measurements(), BASELINE, True)
+    assert {c.judgement.verdict.value for c in found} == {"INCONCLUSIVE"}
 
 
 def test_every_night_is_kept_with_its_ratios() -> None:
@@ -174,11 +216,11 @@ def test_lost_and_new_cases_are_listed_in_order() -> None:
 def test_every_difference_from_the_entry_is_named() -> None:
     """What either side does not know is no difference."""
     job = Job()
-    settings = job.settings.model_copy(update={"timed_steps": 5, "warmup_steps": 3})
+    settings = job.settings.model_copy(update={"timed_steps": 5, "warmup_steps": 3, "loop": 2})
     workload = job.workload.model_copy(update={"num_params": 7, "shape_hash": ""})
     found = of(Job(settings=settings, workload=workload).measurements())
     assert found.judgement.reason == (
         "the stored entry is of another run: num_params 1000000 then, 7 now; warmup steps 2 then, 3 now; timed steps 4 "
-        "then, 5 now"
+        "then, 5 now; version of the loop 1 then, 2 now"
     )
     assert (found.baseline, found.numerator.accepted) == (None, None)
