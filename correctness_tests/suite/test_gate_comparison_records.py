@@ -10,7 +10,7 @@ import pytest
 from correctness_tests.suite.synthetic import ARMS, Job, accepted
 from fixtures.gate.baselines import Anchor, BaselineFile
 from fixtures.gate.comparisons import Comparison, compare, missing_cases, unrecorded_cases
-from fixtures.measurements import ALONE_PAIR, GIB, Measurement
+from fixtures.measurements import ALONE_PAIR, GIB, Measurement, UserCode
 
 pytestmark = pytest.mark.cpu
 
@@ -132,6 +132,8 @@ def test_commits_of_one_night_are_told() -> None:
     """Those of either arm."""
     launches = told(Job().measurements(), {"commit": "aaa"}, {"commit": "bbb"})
     assert (of(launches).mixed, of(Job().measurements()).mixed) == ("aaa / bbb", "")
+    by_arm = [told([m], {"commit": m.strategy})[0] for m in Job().measurements()]
+    assert of(by_arm).mixed == "ddp / fsdp2"
 
 
 def test_provenance_is_the_latest_launchs() -> None:
@@ -147,6 +149,16 @@ def test_provenance_is_the_latest_launchs() -> None:
     bare = of(told(Job().measurements(), {"dirty": None, "commit": None}, {"dirty": None, "commit": "last"})).provenance
     assert (bare.dirty, bare.rank_patch, bare.commit) == (None, None, "last")
     assert of(told(Job().measurements(), {"dirty": False})).provenance.dirty is False
+
+
+def test_a_users_code_is_dirty_if_any_launch_had_changes() -> None:
+    """The latest launch's, as far as any tells of one."""
+    clean = UserCode(module="my.net", repository="net", commit="abc", dirty=False)
+    dirty = clean.model_copy(update={"dirty": True})
+    for first, found in ((dirty, dirty), (clean, clean), (None, clean)):
+        launches = told(Job().measurements(), {"user_code": first}, {"user_code": clean})
+        assert of(launches).provenance.user_code == found
+    assert of(told(Job().measurements(), {"user_code": None})).provenance.user_code is None
 
 
 def test_elsewhere_is_shown_where_nothing_is_accepted() -> None:
@@ -223,4 +235,16 @@ def test_every_difference_from_the_entry_is_named() -> None:
         "the stored entry is of another run: num_params 1000000 then, 7 now; warmup steps 2 then, 3 now; timed steps 4 "
         "then, 5 now; version of the loop 1 then, 2 now"
     )
-    assert (found.baseline, found.numerator.accepted) == (None, None)
+    assert (found.baseline, found.baseline_key, found.numerator.accepted) == (None, None, None)
+
+
+def test_an_arm_without_a_figure_is_summed_up_as_nothing() -> None:
+    """A metric that one arm lacks is INVALID, and that arm has no bytes."""
+    launches = [
+        m.model_copy(update={"ranks": [r.model_copy(update={"reserved_bytes": 5}) for r in m.ranks]})
+        if m.strategy == "fsdp2"
+        else m
+        for m in Job().measurements()
+    ]
+    found = of(launches, case=f"{CASE[:-8]}reserved")
+    assert (found.denominator.median, found.numerator.median, found.judgement.verdict.value) == (0.0, 5.0, "INVALID")
