@@ -131,7 +131,7 @@ def test_a_session_is_what_a_user_runs(tmp_path: Path) -> None:
     patch = "correctness_tests.suite.faults.gathered_twice:apply"
     assert all(command[command.index("--rank-patch") + 1] == patch for command in (cpu, rehearsal))
     assert cpu[cpu.index("--named") + 1] == TEST
-    assert not {"--named", "-k", "--maxfail", "-x"} & set(rehearsal)
+    assert not {"--named", "-k", "--maxfail", "-x", "--no-bandwidth"} & set(rehearsal)
     assert "--rank-patch" not in arguments(CPU, None, tmp_path)
 
 

@@ -22,7 +22,7 @@ CPU, REHEARSAL = "cpu", "rehearsal"
 COMMANDS: dict[str, tuple[str, ...]] = {
     CPU: ("correctness_tests", "perf_tests", "-m", "cpu"),
     # the fewest launches of an arm that are judged; what is judged here does not vary from launch to launch
-    REHEARSAL: ("perf_tests", "-m", "gpu", "--rehearse", "--launches", "3", "--no-bandwidth", "--history", "off"),
+    REHEARSAL: ("perf_tests", "-m", "gpu", "--rehearse", "--launches", "3", "--history", "off"),
 }
 NOT_TOLD = ("GITHUB_", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
 """A session under a fault annotates no run of CI and takes no options from around it."""
