@@ -21,18 +21,18 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
     "fixtures.gate.entries": ("test_baseline_entries.py", "test_baselines_anchor.py"),
+    "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
+    "fixtures.gate.strict_json": ("test_strict_json.py",),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.sequential": ("test_gate_sequential.py",),
-    "fixtures.gate.comparisons": ("test_gate_comparison_records.py", "test_gate_comparisons.py"),
     "fixtures.ledger.published": ("test_ledger_published.py",),
     "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
     "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
     "fixtures.ledger.books": ("test_ledger_phases.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
     "fixtures.gate.baselines": ("test_baselines_loading.py", "test_baselines_format.py"),
-    "fixtures.gate.strict_json": ("test_strict_json.py",),
     "fixtures.gate.budgets": ("test_budget_names.py", "test_budget_verdicts.py"),
     "fixtures.gate.budget_files": ("test_budgets_loading.py", "test_hostile_files.py"),
     "fixtures.gate.store": ("test_baselines_writing.py",),
