@@ -39,7 +39,8 @@ def table_of(rows: Sequence[Row]) -> str:
         results = [f"{judged.result if judged else '-':11}" for judged in (cpu, rehearsal)]
         failed = "; ".join(filter(None, (_failed(judged) for judged in (cpu, rehearsal))))
         head = f"{name:{width}}  {' '.join(results)} "
-        lines += textwrap.wrap(failed, WIDTH, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+        wrapped = textwrap.TextWrapper(WIDTH, head, " " * len(head), break_long_words=False, break_on_hyphens=False)
+        lines += wrapped.wrap(failed) or [head.rstrip()]
     return "\n".join(lines)
 
 
