@@ -99,7 +99,9 @@ def test_session_goes_on_while_its_own_gate_is_undecided(judge: Judge, monkeypat
     ]
     asked = []
 
-    def ask(plan: Plan, enough: Callable[[int, list[Measurement]], bool], **_: object) -> Outcome:
+    def ask(
+        plan: Plan, on_launch: object, on_wait: object, enough: Callable[[int, list[Measurement]], bool]
+    ) -> Outcome:
         asked.extend(
             [enough(4, [*wild, *quiet[1:]]), enough(4, quiet), enough(5, quiet), enough(8, [*wild, *quiet[1:]])]
         )
