@@ -104,8 +104,9 @@ def test_what_leaks_is_named(soak: Soak) -> None:
 
 
 def test_too_few_rounds_say_so(soak: Soak) -> None:
-    """A soak that ends early does not claim that nothing grows."""
+    """A soak that ends early does not claim that nothing grows, and fails."""
     result, _ = soak(rounds=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["soak: nothing can be told: 1 rounds after the settling ones, and 6 tell *"])
 
 

@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[3]
 START_S = 200.0
 """How long a session may take until its ranks are up."""
 
+END_S = 60.0
+"""How long one may take to end: on a machine that is busy with other things an interpreter's end alone takes 20 s."""
+
 CACHES = ("torchinductor_",)
 """Beginnings of what torch keeps in the folder of temporary files from one process to the next, on purpose."""
 
@@ -117,7 +120,7 @@ class Session:
                     os.killpg(group, number)
             time.sleep(pause_s if number is not fault.signals[-1] else 0)
         try:
-            status = self.process.wait(FAIR_WAIT_S * 4)
+            status = self.process.wait(END_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return Trial(wrong=["it did not end"], message=self.output())
