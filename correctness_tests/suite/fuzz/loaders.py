@@ -174,7 +174,8 @@ def verdicts(data: bytes) -> bool:
     loaded = judged.load_verdicts(folder() / "run")
     judged.verdicts_text(loaded)
     markdown(loaded, limit=COMMENT_LIMIT)
-    tables.render(tables.verdict_table(loaded))
+    if loaded:  # a session without comparisons has no table
+        tables.render(tables.verdict_table(loaded))
     render_page(Run([], loaded))
     return True
 
