@@ -153,6 +153,7 @@ def test_changed_workload_is_told_in_full() -> None:
     other = compared(Job(workload=WORKLOAD.model_copy(update={"shape_hash": "def456"})))
     flat = " ".join(failure_message(other).split())
     assert "the stored entry is of another run: shape_hash abc123 then, def456 now" in flat
+    assert "What was accepted is of another run and can't judge this one: run it as it was accepted." in flat
 
 
 def test_lost_cases_are_listed() -> None:

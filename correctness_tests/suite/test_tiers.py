@@ -80,6 +80,14 @@ def test_cpu_tier_that_only_skips_fails(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["ERROR: 0 of 1 cpu checks ran: on a whim"])
 
 
+def test_session_that_ends_early_says_so(suite: pytest.Pytester) -> None:
+    """Where the session was ended before a check ran, that is the reason, and no count of checks is made up."""
+    suite.makepyfile(test_cpu="import pytest\n@pytest.mark.cpu\ndef test_cpu(): pytest.exit('enough')\n")
+    result = run(suite, "-m", "cpu")
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["ERROR: no cpu check ran: the session ended before one did"])
+
+
 def test_cpu_tier_that_ran_passes(suite: pytest.Pytester) -> None:
     """The control: with one check that ran there is no complaint."""
     result = run(suite, "-m", "cpu")

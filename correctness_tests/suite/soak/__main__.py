@@ -35,7 +35,8 @@ def main() -> int:
         arguments += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", f"--rounds={options.rounds}"]
         arguments += ["--hypothesis-profile=ci"]  # the same examples every round: new shapes would fill torch's caches
         arguments += [f"--soak-minutes={options.minutes}", f"--rootdir={ROOT}", f"--config-file={ROOT / 'tox.ini'}"]
-        return int(pytest.main([*arguments, *others, *paths]))
+        named = any(Path(word.partition("::")[0]).exists() for word in others)
+        return int(pytest.main([*arguments, *others, *([] if named else paths)]))
 
 
 if __name__ == "__main__":

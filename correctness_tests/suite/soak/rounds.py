@@ -63,7 +63,7 @@ class Rounds:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Round after round, until one fails."""
-        if session.testsfailed or session.config.option.collectonly:
+        if session.testsfailed or session.config.option.collectonly or not session.items:
             return None
         began = time.monotonic()
         for number in range(self.rounds):
