@@ -41,7 +41,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def shown(result: pytest.RunResult) -> str:
     """A session's lines without what is this machine's, this day's or this run's."""
     lines = [line for line in result.outlines if not re.match(f"{MACHINES}|{CHECKS}", line)]
-    text = "\n".join(lines).replace(str(ROOT), "SUITE")
+    text = re.sub(r" \\\n +", " ", "\n".join(lines)).replace(str(ROOT), "SUITE")  # where commands break, ROOT decides
     text = re.sub(r"(\.\./)+\S*perf_tests", "perf_tests", text)
     text = re.sub(r"(\.py):\d+: Failed", r"\1:LINE: Failed", text)
     return re.sub(r"\d+ days old", "N days old", text) + "\n"
