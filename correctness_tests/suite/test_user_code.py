@@ -37,6 +37,12 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run([*GIT, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+def beside(folder: Path) -> str:
+    """The module beside the session: of a name of its own, since the import system keeps what it found in a folder that
+    it knows by a relative name."""
+    return f"shardgate_users_{folder.parent.name}"
+
+
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a model in a package and one beside it, all committed, from which the session is started."""
@@ -44,7 +50,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "pkg").mkdir(parents=True)
     (folder / "pkg" / "__init__.py").write_text("raise RuntimeError('nobody may import this')\n")
     (folder / "pkg" / "models.py").write_text("def factory(): ...\n")
-    (folder / "shardgate_users_models.py").write_text("def factory(): ...\n")
+    (folder / f"{beside(folder)}.py").write_text("def factory(): ...\n")
     (folder / ".gitignore").write_text("venv/\n")
     git(folder, "init", "-q")
     git(folder, "add", ".")
@@ -63,7 +69,7 @@ def of(reference: str) -> UserCode:
 def test_commit_and_repository_are_found(ours: Path) -> None:
     """A module beside the session and one in a package, whose own code is not run: repository, commit, no changes."""
     head = subprocess.run([*GIT, "rev-parse", "HEAD"], cwd=ours, check=True, capture_output=True, text=True).stdout
-    for reference in ("shardgate_users_models:factory", "pkg.models:factory"):
+    for reference in (f"{beside(ours)}:factory", "pkg.models:factory"):
         found = of(reference)
         assert found == UserCode(
             module=reference.partition(":")[0], repository="ours", commit=head[: len(found.commit or "")], dirty=False
@@ -97,7 +103,7 @@ def keep_results(folder: Path) -> None:
 def test_changes_of_code_are_seen(ours: Path, change: Callable[[Path], None], dirty: bool) -> None:
     """An edited file and a module that is in no commit make it dirty; results and baselines of sessions don't."""
     change(ours)
-    assert of("shardgate_users_models:factory").dirty is dirty
+    assert of(f"{beside(ours)}:factory").dirty is dirty
 
 
 def test_what_no_repository_keeps_has_its_name_alone(ours: Path) -> None:
