@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import rich
 from pydantic import TypeAdapter
@@ -17,11 +18,13 @@ from correctness_tests.suite.fuzz.histories import histories, kept_again
 from correctness_tests.suite.synthetic import WORKLOAD, Job, accepted
 from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import BaselineFile, load_baseline, parse, render
+from fixtures.gate import baselines, budget_files, networks
+from fixtures.gate.baselines import BaselineFile, render
 from fixtures.gate.budget_files import load_budgets, render_budgets
 from fixtures.gate.comparisons import compare
-from fixtures.gate.networks import NetworkFile, load_network, render_network
+from fixtures.gate.networks import NetworkFile, render_network
 from fixtures.gate.proposals import Asked, propose
+from fixtures.gate.shelves import Shelf
 from fixtures.measurements import Measurement, PlatformRecord
 from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
@@ -56,11 +59,7 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 def baseline(data: bytes) -> bool:
     """A baseline that loads is written as text that loads as the same."""
-    path = folder() / "cpu-gloo-4.json"
-    path.write_bytes(data)
-    file = load_baseline(path)
-    assert render(parse(path, render(file))) == render(file)
-    return True
+    return _is_kept(baselines.SHELF, "cpu-gloo-4", data)
 
 
 def launch(data: bytes) -> bool:
@@ -141,12 +140,7 @@ def _here() -> set[str]:
 
 def budgets(data: bytes) -> bool:
     """Budgets that load are written as text that loads as the same."""
-    path = folder() / "cpu-solo-8.budgets.json"
-    path.write_bytes(data)
-    text = render_budgets(load_budgets(path))
-    path.write_text(text)
-    assert render_budgets(load_budgets(path)) == text
-    return True
+    return _is_kept(budget_files.SHELF, "cpu-solo-8", data)
 
 
 def bandwidth(data: bytes) -> bool:
@@ -160,11 +154,15 @@ def bandwidth(data: bytes) -> bool:
 
 def network(data: bytes) -> bool:
     """An accepted bandwidth table that loads is written as text that loads as the same."""
-    path = folder() / "cpu-gloo-4.bandwidth.json"
+    return _is_kept(networks.SHELF, "cpu-gloo-4", data)
+
+
+def _is_kept(shelf: Shelf[Any], platform_key: str, data: bytes) -> bool:
+    path = shelf.path(folder(), platform_key)
     path.write_bytes(data)
-    text = render_network(load_network(path))
+    text = shelf.render(shelf.load(path))
     path.write_text(text)
-    assert render_network(load_network(path)) == text
+    assert shelf.render(shelf.load(path)) == text
     return True
 
 
