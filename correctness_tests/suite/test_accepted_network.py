@@ -156,12 +156,31 @@ def test_an_update_accepts_the_table(judge: Judge) -> None:
     assert (file.reason, file.rows) == ("new switches", table(all_reduce=0.7).rows)
 
 
-@pytest.mark.parametrize("arguments", [("-k", "resident"), ("--dry-run",)])
-def test_a_table_is_accepted_with_step_times_only(judge: Judge, arguments: tuple[str, ...]) -> None:
-    """An update of memory alone, or a dry run, leaves the accepted table as it was."""
+@pytest.mark.parametrize("arguments", [("-k", "resident"), ("-k", "noreshard"), ("--dry-run",)])
+def test_a_table_is_accepted_with_all_step_times_only(judge: Judge, arguments: tuple[str, ...]) -> None:
+    """An update of memory alone, one of some step times, or a dry run, leaves the accepted table as it was."""
     night(judge, table(all_reduce=0.7), step=1.0, resident=1.02)
     judge.judge("--update-baselines", "--reason", "a buffer", *arguments)
     assert find_network(judge.baselines, GPUS.key) == stored()
+
+
+def test_step_times_that_stay_behind_are_named(judge: Judge) -> None:
+    """Why an update of some step times took no table is said, with those that the baseline keeps."""
+    night(judge, table(all_reduce=0.7), step=1.0)
+    said = " ".join(judge.judge("--update-baselines", "--reason", "a buffer", "-k", "noreshard").stdout.str().split())
+    why = "the baseline keeps step times as they were: gpt2-rehearsal/fsdp2:ddp/step measurements"
+    assert f"bandwidth table not accepted: {why.removesuffix(' measurements')}" in said
+
+
+@pytest.mark.parametrize("arguments", [(), ("-k", "resident")], ids=["all", "a part"])
+def test_what_is_only_shown_lends_no_table(judge: Judge, arguments: tuple[str, ...]) -> None:
+    """On a CPU step times are shown and not stored: an update writes the ratios of memory, and no table."""
+    save_results(judge.results, replace(NIGHT, platform=CPU4).measurements())
+    save_bandwidth(judge.results, table().model_copy(update={"world_size": 4}))
+    result = judge.judge("--update-baselines", "--reason", "first figures", *arguments)
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    assert sorted(path.name for path in judge.baselines.glob("cpu-*")) == ["cpu-gloo-4.json"]
+    assert "the network: no accepted table on cpu-gloo-4 (shown only" in " ".join(result.stdout.str().split())
 
 
 def test_a_refused_update_leaves_the_table(judge: Judge) -> None:
