@@ -9,6 +9,7 @@ import pytest
 
 from correctness_tests.suite.judging import GPUS, NIGHT, ROOT, Judge, judge, slipped, told_command
 from correctness_tests.suite.synthetic import ARMS, accepted
+from fixtures.gate.baselines import load_baseline
 from fixtures.measurements import Stack
 from fixtures.report.results import save_results
 
@@ -135,6 +136,15 @@ def test_one_command_accepts_all_that_failed(judge: Judge) -> None:
     passed = judge.judge()
     assert passed.ret == pytest.ExitCode.OK
     passed.stdout.no_fnmatch_line("to accept what failed*")
+
+
+def test_the_command_accepts_what_was_selected(judge: Judge) -> None:
+    """A session of a part of the checks, pasted, accepts that part: what else failed in the launches stays refused."""
+    failed = judge.run(slipped("fsdp2", step=1.14, resident=1.3), "-k", "fsdp2:ddp and resident")
+    assert failed.parseoutcomes()["failed"] == 1
+    assert judge.judge(*told_command(failed)).ret == pytest.ExitCode.OK
+    entries = load_baseline(judge.baselines / f"{GPUS.key}.json").entries
+    assert [case_id for case_id, entry in entries.items() if entry.history] == ["gpt2-rehearsal/fsdp2:ddp/resident"]
 
 
 def test_an_update_tells_what_it_needs_by_name(judge: Judge) -> None:
