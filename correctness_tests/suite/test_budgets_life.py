@@ -106,12 +106,12 @@ def test_a_dry_run_writes_beside_the_results_only(session: Session, monkeypatch:
 
 
 def test_uncommitted_code_needs_a_word(session: Session) -> None:
-    """Readings of a dirty tree are refused; with ``--allow-dirty`` they are stored as dirty."""
+    """A dirty tree is refused before anything is read; with ``--allow-dirty`` its readings are stored as dirty."""
     before = session.accept()
     session.dirty, session.readings["memory"] = True, memory(resident=4000)
     refused = session.run("-k", "memory", *UPDATE)
-    assert (refused.ret, session.path.read_bytes()) == (pytest.ExitCode.TESTS_FAILED, before)
-    refused.stdout.fnmatch_lines(["ERROR: not updated: *uncommitted changes*--allow-dirty"])
+    assert (refused.ret, session.path.read_bytes()) == (pytest.ExitCode.USAGE_ERROR, before)
+    refused.stderr.fnmatch_lines(["ERROR: --update-baselines with uncommitted changes: *--allow-dirty. Nothing was*"])
     assert session.run("-k", "memory", *UPDATE, "--allow-dirty").ret == pytest.ExitCode.OK
     assert load_budgets(session.path).entries["mlp/fsdp2/memory"].provenance.dirty is True
 

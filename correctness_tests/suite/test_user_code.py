@@ -176,8 +176,8 @@ def test_a_budget_names_the_code(session: Session, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("fixtures.budgets.user_code", lambda reference: code[0])
     own = ("--workload", "my_models:factory", *UPDATE)
     result = session.run(*own)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "read from uncommitted changes of ours, where my_models lies" in " ".join(result.stdout.str().split())
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "with uncommitted changes of ours, where my_models lies" in result.stderr.str()
     code[0] = CLEAN
     assert session.run(*own).ret == pytest.ExitCode.OK
     assert {entry.provenance.user_code for entry in load_budgets(session.path).entries.values()} == {CLEAN}
