@@ -10,7 +10,7 @@ import pytest
 import fixtures.platforms  # noqa: F401  torch can't be imported twice, and pytester forgets what a test imports
 from correctness_tests.suite.soak import leaks
 from correctness_tests.suite.soak.drift import FEWEST, MAY_GROW, drifts
-from correctness_tests.suite.soak.rounds import NAME, Rounds
+from correctness_tests.suite.soak.rounds import ENDS, NAME, Rounds
 from fixtures.ranks import RankPools
 
 pytestmark = pytest.mark.cpu
@@ -84,6 +84,13 @@ def test_every_round_does_the_work_again_in_the_same_pool(soak: Soak, pytester: 
         0
     ].keys()
     assert grown(rounds) == set()
+
+
+def test_session_fixtures_keep_nothing_of_a_round(soak: Soak) -> None:
+    """What pytest must end before the session's own fixtures does not become more by a test's fixtures a round."""
+    _, rounds = soak()
+    assert {reading[ENDS] for reading in rounds.readings} == {rounds.readings[0][ENDS]}
+    assert rounds.readings[0][ENDS] > 0, "nothing was counted"
 
 
 def test_what_leaks_is_named(soak: Soak) -> None:

@@ -20,6 +20,8 @@ from fixtures.selection import needs
 
 NAME = "shardgate-soak"
 CACHED = type(functools.cache(len))
+ENDS = "pytest: ends of fixtures"
+"""The series of what pytest has still to call before the session's own fixtures end."""
 OWN = ("correctness_tests", "perf_tests", "fixtures")
 
 
@@ -43,12 +45,15 @@ class Rounds:
         self.seconds = 60 * minutes or float("inf")
         self.readings: list[Reading] = []
         self.pools: RankPools | None = None
+        self.lasting: set[pytest.FixtureDef[object]] = set()
         self.grown: list[Drift] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-        """Take note of the session's pools when they are made."""
+        """Take note of the session's own fixtures, its pools among them, when they are made."""
         made = yield
+        if fixturedef.scope == "session":
+            self.lasting.add(fixturedef)
         if isinstance(made, RankPools):
             self.pools = made
         return made
@@ -69,7 +74,9 @@ class Rounds:
         for number in range(self.rounds):
             begun = clocks()
             _run(session)
-            self.readings.append(self._settled() | read(*self._processes(), begun))
+            _let_go(self.lasting)
+            ends = {ENDS: sum(len(fixture._finalizers) for fixture in self.lasting)}
+            self.readings.append(self._settled() | ends | read(*self._processes(), begun))
             self._tell(session, number)
             _forget(session.items)
             if time.monotonic() - began > self.seconds:
@@ -145,3 +152,19 @@ def _forget(items: Iterable[pytest.Item]) -> None:
             for value in list(vars(module).values()):
                 if isinstance(value, CACHED):
                     value.cache_clear()
+
+
+def _let_go(lasting: Iterable[pytest.FixtureDef[object]]) -> None:
+    """Take the ends of a round's own fixtures off the session's fixtures: they have ended.
+
+    pytest keeps one for every test until the session's fixture ends too (2 KB, with the request that it holds), which
+    would be growth here and nowhere else: a usual session runs a test once.
+    """
+    for fixture in lasting:
+        fixture._finalizers[:] = [end for end in fixture._finalizers if not _is_of_a_round(end)]
+
+
+def _is_of_a_round(end: object) -> bool:
+    """Whether it ends a fixture of narrower scope than the session."""
+    owner = getattr(getattr(end, "func", None), "__self__", None)
+    return isinstance(owner, pytest.FixtureDef) and owner.scope != "session"
