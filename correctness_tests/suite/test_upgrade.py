@@ -93,6 +93,41 @@ def test_what_cannot_be_split_is_refused(change: dict[str, object], words: str) 
         split_moves(Job(platform=NODE).measurements(), Job(**job).measurements())  # type: ignore[arg-type]
 
 
+def test_launches_that_differ_are_told_in_short() -> None:
+    """Two shapes of one workload, cut where they would fill the screen."""
+    other = WORKLOAD.model_copy(update={"shape_hash": "y" * 60, "name": "n" * 199})
+    old, new = Job().measurements(), Job(workload=other, stack=NEW_STACK).measurements()
+    texts = " / ".join(sorted(workload.model_dump_json() for workload in (WORKLOAD, other)))
+    with pytest.raises(UsageError) as caught:
+        split_moves(old, new)
+    assert str(caught.value) == f"the two stacks were measured on different workloads: {texts[:300]}"
+    assert len(texts) > 301
+
+
+def test_one_side_has_one_stack() -> None:
+    """Launches of two stacks on one side, or none at all: named."""
+    mixed = [*Job(stack=NEW_STACK).measurements(), *Job().measurements()]
+    with pytest.raises(UsageError) as caught:
+        split_moves(Job().measurements(), mixed)
+    assert str(caught.value) == f"one side of an upgrade has the stacks {STACK} / {NEW_STACK}, not one."
+    with pytest.raises(UsageError, match="has the stacks none, not one"):
+        split_moves([], mixed)
+
+
+def test_case_is_of_its_precision() -> None:
+    """A job in pure fp32 is told from one in mixed precision, as in a baseline."""
+    settings = Job().settings.model_copy(update={"precision": "fp32"})
+    old, new = (Job(settings=settings, stack=stack).measurements() for stack in (STACK, NEW_STACK))
+    assert all(s.case.id.endswith("/fp32") for s in split_moves(old, new))
+
+
+def test_times_may_drift_further_than_bytes() -> None:
+    """2% apart warns of memory and not of time, as it does between nights."""
+    more = ARMS["fsdp2"].scaled(step=1.02, resident=1.02)
+    step, resident = (split(f"fsdp2:ddp/{metric}", fsdp2=more).judgement.warning for metric in ("step", "resident"))
+    assert (step, "drifting: +2.0%" in (resident or "")) == (None, True)
+
+
 def test_interpreter_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A path that is no Python: one line, exit status 2."""
     assert main(["--old", str(tmp_path / "python"), "--new", "python", "--results", str(tmp_path)]) == 2
