@@ -51,6 +51,19 @@ def test_first_format_is_read(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["format"] == 2
 
 
+def test_what_was_accepted_before_is_a_line() -> None:
+    """In an entry's block: its fields, a line each, then its past, newest first, a line each."""
+    file = updated(1.04, updated(1.02, OLD).file or OLD).file
+    assert file is not None
+    lines = render(file).splitlines()
+    block = lines[lines.index(f'    "{CASE}": {{') + 1 :]
+    at = block.index('      "history": [')
+    assert all(line.startswith('      "') for line in block[:at])
+    then = [line.partition(",")[0] for line in block[at + 1 : at + 3]]
+    assert then == ['        {"ratio": 0.17', '        {"ratio": 0.166667']
+    assert block[at + 3 : at + 5] == ["      ]", "    },"]
+
+
 @pytest.mark.parametrize("broken", [{"format": 1}, {"format": 1, "entries": {"x": []}}, {"format": 1, "entries": 3}])
 def test_broken_first_format_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
     """What is no file of format 1 either is a UsageError, not a crash on the way."""

@@ -14,9 +14,8 @@ from hypothesis import given
 from correctness_tests.suite.broken_files import edited_texts, edited_trees, loads_or_is_refused
 from correctness_tests.suite.synthetic import accepted
 from fixtures.errors import UsageError
-from fixtures.gate.baselines import MAX_BYTES, BaselineFile, find_baseline, load_baseline, parse, render
+from fixtures.gate.baselines import MAX_BYTES, BaselineFile, load_baseline, parse, render
 from fixtures.gate.cases import Case
-from fixtures.measurements import PlatformRecord
 
 pytestmark = pytest.mark.cpu
 
@@ -185,40 +184,3 @@ def assert_sound(file: BaselineFile) -> None:
             assert 0 < (accepted_once.low or accepted_once.ratio) <= accepted_once.ratio < 1e9
             assert accepted_once.ratio <= (accepted_once.high or accepted_once.ratio) < 1e9
     assert render(parse(Path(NAME), render(file))) == render(file)
-
-
-def test_platform_finds_its_own_file(path: Path) -> None:
-    """A platform's key names its file; another key finds nothing."""
-    assert find_baseline(path.parent, "cpu-gloo-4") == load_baseline(path)
-    assert find_baseline(path.parent, "cpu-gloo-8") is None
-
-
-@pytest.mark.parametrize(
-    ("match", "machine", "covered"),
-    [
-        ("exact", "nvidia-h100", True),
-        ("exact", "nvidia-h100-pcie", False),
-        ("prefix", "nvidia-h100-pcie", True),
-        ("prefix", "nvidia-h1000", False),
-    ],
-)
-def test_file_speaks_for_its_machine_only(tmp_path: Path, match: str, machine: str, covered: bool) -> None:
-    """A file judges its own machine; one that says "prefix" also those whose name goes on after a dash."""
-    platform = PlatformRecord(device_type="cuda", backend="nccl", world_size=8, machine="nvidia-h100")
-    file = FILE.model_copy(update={"platform": platform, "match": match})
-    (tmp_path / f"{platform.key}.json").write_text(render(file))
-    key = platform.model_copy(update={"machine": machine}).key
-    assert (file.covers(key), find_baseline(tmp_path, key) is not None) == (covered, covered)
-
-
-def test_broken_file_disturbs_no_other_platform(path: Path) -> None:
-    """A broken baseline of another platform is never opened."""
-    (path.parent / "cuda-nccl-8--nvidia-h100.json").write_text("{")
-    assert find_baseline(path.parent, "cpu-gloo-4") is not None
-
-
-@pytest.mark.parametrize("key", ["../cpu-gloo-4", "a/b", "", ".hidden", "x" * 300])
-def test_key_that_is_no_file_name_is_refused(path: Path, key: str) -> None:
-    """A platform from an untrusted file can't reach outside the folder."""
-    with pytest.raises(UsageError, match="can't name a baseline file"):
-        find_baseline(path.parent, key)

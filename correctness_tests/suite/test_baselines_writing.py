@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import resource
@@ -42,6 +43,15 @@ def test_new_file_replaces_the_old(path: Path) -> None:
     """What was written is what loads."""
     write_baseline(path.parent, NEW, replaces=load_baseline(path))
     assert path.read_text() == render(NEW)
+
+
+def test_figures_are_kept_to_six_digits(path: Path) -> None:
+    """Ratios and amounts, at every depth; whole numbers as they are."""
+    tree = json.loads(path.read_text())
+    case_id = "gpt2-rehearsal/fsdp2:ddp/resident"
+    assert OLD.entries[case_id].ratio == 1 / 6
+    assert (tree["entries"][case_id]["ratio"], tree["entries"][case_id]["nights"][0][0]) == (0.166667, 0.166667)
+    assert tree["entries"][case_id]["workload"]["num_params"] == 1_000_000
 
 
 def test_folder_is_made(tmp_path: Path) -> None:
@@ -120,7 +130,7 @@ def test_held_lock_is_named(path: Path) -> None:
     before = path.read_bytes()
     with (
         FileLock(path.parent / ".lock"),
-        pytest.raises(UsageError, match=r"\.lock: another process has held this lock"),
+        pytest.raises(UsageError, match=r"\.lock: another process has held this lock for 0\.05 s"),
     ):
         write_baseline(path.parent, NEW, replaces=OLD, timeout_s=0.05)
     assert path.read_bytes() == before

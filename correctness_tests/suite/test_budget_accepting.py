@@ -63,9 +63,22 @@ def test_the_names_mean_what_was_meant(worse: set[str], others: set[str]) -> Non
     }
 
 
-def test_a_name_of_signs_is_only_itself() -> None:
+@pytest.mark.parametrize(("name", "pattern"), [("a[1]/ddp/host", "a[[]1]/ddp/host"), ("a*/ddp/host", "a[*]/ddp/host")])
+def test_a_name_of_signs_is_only_itself(name: str, pattern: str) -> None:
     """A workload whose name holds a pattern's signs is named by it, and nobody else is."""
-    assert fewest_names(["a[1]/ddp/host"], ["a1/ddp/host"]) == ["a[[]1]/ddp/host"]
+    assert fewest_names([name], ["a1/ddp/host"]) == fewest_names([name]) == [pattern]
+
+
+def test_no_star_is_wasted() -> None:
+    """Of patterns that cover as many, the one that leaves less open."""
+    assert fewest_names(["mlp/fsdp2/host", "gpt2-rehearsal/fsdp2/host"]) == ["*/fsdp2/host"]
+
+
+def test_a_workload_of_several_words_is_one_part() -> None:
+    """Only arm and budget follow the workload: a name with slashes is left open as a whole or not at all."""
+    assert fewest_names(["zoo/cat/ddp/host", "zoo/cat/ddp/memory"]) == ["zoo/cat/*"]
+    both = ["zoo/cat/ddp/host", "zoo/dog/ddp/host"]
+    assert fewest_names(both, ["mlp/ddp/host"]) == both
 
 
 def test_ten_failures_end_in_one_command() -> None:

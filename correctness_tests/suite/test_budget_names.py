@@ -118,7 +118,15 @@ def test_figures_are_sums_of_events() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["forward gather bf16", "forward gather bf16 x", "a b c -1", f"a b c {'1' * 19}", "x" * 99]
+    "text",
+    [
+        "forward gather bf16",
+        "forward gather bf16 x",
+        "a b c -1",
+        f"a b c {'1' * 19}",
+        "x" * 99,
+        "forward  gather bf16 1",
+    ],
 )
 def test_what_is_no_event_is_named(text: str) -> None:
     """With an example of one."""
@@ -207,6 +215,8 @@ def test_an_entry_under_its_key_is_taken(key: str, stored: dict[str, Any]) -> No
         ("mlp/DDP/memory", entry(), "entry 'mlp/DDP/memory': String should match pattern"),
         (f"{'m' * 130}/ddp/what", entry(), f"entry '{'m' * 120}': Input should be 'traffic', 'memory' or 'host'"),
         ("mlp/memory", entry(), "entry 'mlp/memory': 'mlp/memory' is no budget"),
+        (f"{'m' * 130}/memory", entry(), f"entry '{'m' * 120}': '{'m' * 80}' is no budget"),
+        (f"{'m' * 130}/ddp/traffic", entry(), f"entry '{'m' * 120}': events belong to a traffic budget"),
     ],
 )
 def test_an_entry_under_another_key_is_refused(key: str, stored: dict[str, Any], words: str) -> None:

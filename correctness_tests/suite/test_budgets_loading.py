@@ -12,7 +12,7 @@ from correctness_tests.suite.broken_files import edited_texts, edited_trees, loa
 from correctness_tests.suite.synthetic_budgets import TORCH13, TORCH14, accepted
 from fixtures.errors import UsageError
 from fixtures.gate.baselines import platforms
-from fixtures.gate.budget_files import find_budgets, load_budgets, render_budgets, write_budgets
+from fixtures.gate.budget_files import find_budgets, load_budgets, render_budgets
 from fixtures.gate.budgets import BudgetCase, BudgetFile, figures_of
 
 pytestmark = pytest.mark.cpu
@@ -43,8 +43,15 @@ def complaint(path: Path, text: str) -> str:
 
 def test_a_good_file_loads(path: Path) -> None:
     """What was rendered reads back, every figure; another folder's file is not found."""
-    assert load_budgets(path) == FILE
+    assert load_budgets(path) == find_budgets(path.parent, "cpu-solo-8") == FILE
     assert find_budgets(path.parent, "cpu-solo-16") is None
+
+
+def test_remedy_can_be_pasted(path: Path) -> None:
+    """The complaint ends with commands for this very file."""
+    said = complaint(path, "{")
+    assert f"git checkout -- {path}" in said
+    assert said.endswith('pytest perf_tests -m cpu --update-baselines --reason "..."')
 
 
 def test_it_is_no_baseline_of_ratios(path: Path) -> None:
@@ -103,15 +110,3 @@ def assert_sound(file: BudgetFile) -> None:
         assert not entry.events or entry.figures == figures_of(entry.events)
     again = BudgetFile.model_validate(json.loads(render_budgets(file)), strict=True)
     assert render_budgets(again) == render_budgets(file)
-
-
-def test_a_write_is_whole_or_not_at_all(path: Path) -> None:
-    """What changed since it was read, or can't be written, stays as it was, byte for byte."""
-    path.write_text(GOOD.replace('"the first"', '"another session"'))
-    before = path.read_bytes()
-    with pytest.raises(UsageError, match="changed since this session read it"):
-        write_budgets(path.parent, accepted(), replaces=FILE)
-    assert path.read_bytes() == before
-    with pytest.raises(UsageError, match="can't be written"):
-        write_budgets(path, accepted(), replaces=None)
-    assert [entry.name for entry in path.parent.iterdir() if entry.suffix == ".tmp"] == []

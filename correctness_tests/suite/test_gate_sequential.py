@@ -16,7 +16,7 @@ from fixtures import experiment
 from fixtures.experiment import Outcome, Plan, run
 from fixtures.gate.comparisons import compare
 from fixtures.gate.sequential import confidence_of, is_look, may_stop, planned_looks, undecided
-from fixtures.gate.verdicts import Judgement, Verdict
+from fixtures.gate.verdicts import TOLERANCE, Judgement, Verdict
 from fixtures.measurements import Measurement, Settings
 from fixtures.platforms import Platform
 
@@ -53,6 +53,25 @@ def test_pass_that_could_be_a_slip_is_undecided() -> None:
     """A PASS whose interval reaches beyond the tolerance, on either side, asks for more launches."""
     low = UNSURE.model_copy(update={"move_low": -0.12, "move_high": 0.0})
     assert [undecided(judgement) for judgement in (SURE, UNSURE, low)] == [False, True, True]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0 - 1.1, 0.0), (0.0, 1.1 - 1.0)])
+def test_interval_that_ends_at_the_tolerance_is_decided(low: float, high: float) -> None:
+    """10% in floats is a hair more than the tolerance: no launch is spent on a rounding."""
+    assert max(-low, high) > TOLERANCE
+    assert not undecided(SURE.model_copy(update={"move_low": low, "move_high": high}))
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, None), (0.0, None), (None, 0.0)])
+def test_pass_without_an_interval_is_undecided(low: float | None, high: float | None) -> None:
+    """What is not known to lie within the tolerance asks for more launches."""
+    assert undecided(SURE.model_copy(update={"move_low": low, "move_high": high}))
+
+
+def test_cap_below_the_minimum_is_named() -> None:
+    """With both numbers."""
+    with pytest.raises(ValueError, match="a cap of 5 launches is below the minimum of 6"):
+        planned_looks(6, 5)
 
 
 def test_job_stops_at_a_look_or_at_its_cap() -> None:
