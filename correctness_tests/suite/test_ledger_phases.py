@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from fixtures import ledger
 from fixtures.errors import UsageError
-from fixtures.ledger.books import Books
 from fixtures.measurements import GIB
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 
@@ -81,14 +80,6 @@ def test_the_moment_of_a_peak_has_a_name() -> None:
     moments = ledger.phase_moments("fsdp2", mlp_shapes(3, 6, 10), [], 4, 0, "mixed", activations)
     assert moments["peak_forward"].where == "gather of block 2"
     assert moments["peak_optimizer"].where == "AdamW"
-
-
-def test_books_do_not_free_what_is_not_held() -> None:
-    """A schedule that frees more than it took is an error that names the moment and the buffer."""
-    books = Books({"parameters": 8})
-    books.where = "reduce of block 2"
-    with pytest.raises(ValueError, match=r"reduce of block 2: 9 bytes of parameters freed, 8 held"):
-        books.free("parameters", 9)
 
 
 def test_what_has_no_phases_is_named() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from fixtures import ledger
 from fixtures.accounts import Account
-from fixtures.bandwidth import BandwidthTable
+from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.errors import UsageError
-from fixtures.measurements import CollectiveTally
+from fixtures.measurements import GIB
 from fixtures.models import LARGE, GPTConfig
 
 pytestmark = pytest.mark.cpu
 
-ACCOUNTS = {account.name: account for account in ledger.published_accounts()}
+
+@pytest.fixture
+def accounts() -> dict[str, Account]:
+    """The write-up's accounts, by name."""
+    return {account.name: account for account in ledger.published_accounts()}
 
 
 def gpt2_psi(config: GPTConfig) -> int:
@@ -46,32 +48,52 @@ def test_psi_of_gpt2_large() -> None:
         ("peak paid for no reshard", "1.44"),
     ],
 )
-def test_paper_figures(name: str, paper: str) -> None:
+def test_paper_figures(accounts: dict[str, Account], name: str, paper: str) -> None:
     """Each figure of the write-up that is arithmetic, to its last digit."""
     digits = len(paper.partition(".")[2])
-    assert f"{ACCOUNTS[name].ledger:.{digits}f}" == paper
+    assert f"{accounts[name].ledger:.{digits}f}" == paper
 
 
 @pytest.mark.parametrize(
     ("name", "percent"),
     [("exposed communication, ddp", 6), ("step saved by no reshard", 9), ("peak paid for no reshard", 8)],
 )
-def test_published_differences(name: str, percent: int) -> None:
+def test_published_differences(accounts: dict[str, Account], name: str, percent: int) -> None:
     """Arithmetic and measurement lie as far apart as the write-up says."""
-    assert off_percent(ACCOUNTS[name]) == percent
+    assert off_percent(accounts[name]) == percent
 
 
-def test_seconds_add_up() -> None:
-    """Collectives one after the other: the bytes of each over the bandwidth of its kind."""
-    tallies = [
-        CollectiveTally(kind="all-gather", dtype="bfloat16", count=2, bytes=21_800_000),
-        CollectiveTally(kind="all-reduce", dtype="float32", count=1, bytes=10_200_000),
-    ]
-    assert math.isclose(ledger.collective_ms(tallies), 2.0)
+@pytest.mark.parametrize(
+    ("name", "unit", "published"),
+    [
+        ("resident, ddp", "GiB", 11.76),
+        ("resident, fsdp2", "GiB", 1.27),
+        ("exposed communication, ddp", "ms", 477 - 153),
+        ("step saved by no reshard", "ms", 64.7),
+        ("peak paid for no reshard", "GiB", 1.32),
+    ],
+)
+def test_measured_figures_of_the_write_up(accounts: dict[str, Account], name: str, unit: str, published: float) -> None:
+    """Beside each: what was measured, in its unit; what is exposed is the step less the step of one GPU."""
+    assert (accounts[name].unit, accounts[name].published) == (unit, published)
+
+
+def test_another_model_on_another_machine() -> None:
+    """2^30 parameters by hand: 16 and 12 / 8 bytes each; 4 GiB reduced at 2 GB/s, 2 GiB gathered at 4 GB/s."""
+    table = BandwidthTable(
+        source="paper",
+        world_size=8,
+        rows=[
+            Bandwidth(kind="all-reduce", dtype="float32", bytes=1, gb_per_s=2.0),
+            Bandwidth(kind="all-gather", dtype="bfloat16", bytes=1, gb_per_s=4.0),
+        ],
+    )
+    assert [account.ledger for account in ledger.published_accounts(GIB, table)] == pytest.approx(
+        [16.0, 1.5, 4 * 1024**3 / 2e6, 2 * 1024**3 / 4e6, 2.0], rel=1e-12
+    )
 
 
 def test_a_kind_without_bandwidth_is_named() -> None:
     """A table without the kind is an error, not a guess."""
-    tally = CollectiveTally(kind="all-gather", dtype="bfloat16", count=1, bytes=1)
-    with pytest.raises(UsageError, match="has no all-gather"):
-        ledger.collective_ms([tally], BandwidthTable(source="nobody", world_size=2, rows=[]))
+    with pytest.raises(UsageError, match="has no all-reduce"):
+        ledger.published_accounts(table=BandwidthTable(source="nobody", world_size=2, rows=[]))

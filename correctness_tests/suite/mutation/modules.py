@@ -17,6 +17,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.bandwidth": ("test_bandwidth_arithmetic.py",),
     "fixtures.ledger.resident": ("test_ledger_by_hand.py", "test_ledger.py"),
     "fixtures.ledger.shapes": ("test_ledger_by_hand.py", "test_ledger.py"),
+    "fixtures.ledger.published": ("test_ledger_published.py",),
+    "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
+    "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
+    "fixtures.ledger.books": ("test_ledger_books.py",),
+    "fixtures.ledger.activations": ("test_ledger_activations.py",),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
@@ -43,10 +48,6 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 
 LATER: dict[str, tuple[str, ...]] = {
-    "fixtures.ledger.published": ("test_ledger_published.py",),
-    "fixtures.ledger.bookkeeping": ("test_ledger_zero3.py",),
-    "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
-    "fixtures.ledger.books": ("test_ledger_phases.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
     "fixtures.gate.store": ("test_store.py", "test_baselines_writing.py"),
     "fixtures.gate.shelves": ("test_shelves.py", "test_baselines_writing.py", "test_budgets_loading.py"),
@@ -54,7 +55,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
     "fixtures.gate.budget_proposals": ("test_budget_messages.py", "test_budget_verdicts.py"),
     "fixtures.gate.upgrade": ("test_upgrade.py", "test_upgrade_budgets.py"),
-    "fixtures.ledger.activations": ("test_ledger_phases.py",),
     "fixtures.ledger.alone": ("test_ledger.py",),
     "fixtures.ledger.schedule_fsdp1": ("test_ledger_phases.py",),
     "fixtures.ledger.schedule_fsdp2": ("test_ledger_phases.py",),
