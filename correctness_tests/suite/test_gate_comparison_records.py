@@ -137,15 +137,16 @@ def test_commits_of_one_night_are_told() -> None:
 
 
 def test_provenance_is_the_latest_launchs() -> None:
-    """By date, then by order; dirty if any launch was, and every patch is named once."""
+    """By date, then by order; dirty if any launch was, of a job that did not end too, and every patch is named once."""
     latest = {"date": "2027-01-01", "dirty": False, "commit": "new"}
     patched: list[dict[str, Any]] = [
-        {"rank_patch": "b", "dirty": True},
+        {"rank_patch": "b", "dirty": True, "planned": 18},
         {"rank_patch": "a", **latest},
         {"rank_patch": "b", "dirty": None},
     ]
     found = of(told(Job().measurements(), *patched)).provenance
     assert (found.date, found.commit, found.dirty, found.rank_patch) == ("2027-01-01", "new", True, "a, b")
+    assert found.planned == 18
     bare = of(told(Job().measurements(), {"dirty": None, "commit": None}, {"dirty": None, "commit": "last"})).provenance
     assert (bare.dirty, bare.rank_patch, bare.commit) == (None, None, "last")
     assert of(told(Job().measurements(), {"dirty": False})).provenance.dirty is False

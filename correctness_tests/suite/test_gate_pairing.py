@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from correctness_tests.suite.synthetic import CPU4, Job
-from fixtures.gate.pairing import RANK0_ONLY, Arms, contradictions, estimate_of, mixed_commits, nights_of, value_of
+from fixtures.gate.pairing import (
+    RANK0_ONLY,
+    Arms,
+    contradictions,
+    estimate_of,
+    mixed_commits,
+    nights_of,
+    value_of,
+    whole_rounds,
+)
 from fixtures.gate.sequential import confidence_of
 from fixtures.measurements import Measurement, RankSamples
 
@@ -44,6 +53,27 @@ def test_arms_without_a_launch_in_common_have_no_ratio() -> None:
         None,
         ["the arms share no launch"],
     )
+
+
+def planned(launches: list[Measurement], night: int = 0) -> list[Measurement]:
+    """As they are kept of a job that did not end."""
+    return [
+        m.model_copy(update={"night": night, "provenance": m.provenance.model_copy(update={"planned": 9})})
+        for m in launches
+    ]
+
+
+def test_the_round_of_an_interruption_is_left_out() -> None:
+    """A launch whose partner never ran; nothing of a job that ended, nor of arms that share no launch."""
+    tops, bottoms = arms(3)
+    cut = planned(tops), planned(bottoms[:2])
+    assert [[m.launch for m in arm] for arm in whole_rounds(cut)] == [[0, 1], [0, 1]]
+    whole = (tops, bottoms[:2])
+    assert whole_rounds(whole) == whole
+    apart = planned(tops[:1]), planned(bottoms[1:])
+    assert whole_rounds(apart) == apart
+    both = [*tops[:2], *planned(tops[2:], night=1)], bottoms[:1]
+    assert [[m.launch for m in arm] for arm in whole_rounds(both)] == [[0, 1], [0]]
 
 
 def test_every_launch_without_a_figure_is_named() -> None:

@@ -45,6 +45,11 @@ def only(proposal: Proposal) -> ProposalRow:
             "measured with a patch on the ranks (slow): this never becomes a baseline.",
         ),
         (
+            Asked("x"),
+            night(planned=18),
+            "measured by a session that did not end: no baseline is made of what it happened to reach.",
+        ),
+        (
             Asked("x", accept=frozenset({"b", "a"})),
             night(),
             f"no case is called a, b. This session compared: {CASE}.",
@@ -188,6 +193,7 @@ def test_an_unknown_deletion_lists_what_the_file_has() -> None:
         (night(resident=0.8), (True, [])),
         (night(None), (True, [])),
         (night(resident=1.2, rank_patch="slow"), (False, [])),
+        (night(resident=1.2, planned=18), (False, [])),
     ],
 )
 def test_an_update_takes_freely_what_is_new_or_better(
