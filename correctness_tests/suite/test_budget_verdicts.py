@@ -23,7 +23,7 @@ from correctness_tests.suite.synthetic_budgets import (
     traffic,
 )
 from fixtures.budgets import PLATFORM
-from fixtures.gate.budget_proposals import is_budget, propose_budgets
+from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.budget_verdicts import judge_budget, moved, total_calls
 from fixtures.gate.budgets import Reading, StackLabel, nearest
 from fixtures.gate.proposals import Asked
@@ -227,12 +227,3 @@ def test_nearest_is_the_newest_older_one(torch: tuple[int, int], expected: tuple
 def test_a_label_is_major_and_minor(version: str) -> None:
     """Builds and patch releases share an entry."""
     assert str(StackLabel.of(Stack(torch=version, python="3.11.7"))) == "torch 2.13, Python 3.11"
-
-
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [("mlp/fsdp2/host", True), ("mlp/*", True), ("*", True), ("gpt2-large/fsdp2:ddp/resident", False)],
-)
-def test_a_name_is_a_budgets_or_the_gpu_tiers(name: str, known: bool) -> None:
-    """A case of a budget, and every pattern, is the cpu tier's; a ratio is not."""
-    assert is_budget(name) is known

@@ -14,14 +14,10 @@ from correctness_tests.suite.synthetic_budgets import (
     host,
     judged,
     memory,
-    provenance,
 )
-from fixtures.budgets import PLATFORM, load_readings
-from fixtures.errors import UsageError
+from fixtures.budgets import load_readings
 from fixtures.gate.budget_files import load_budgets
-from fixtures.gate.budget_proposals import propose_budgets, stale_keys
 from fixtures.gate.budgets import Reading
-from fixtures.gate.proposals import Asked
 from fixtures.measurements import Stack
 
 pytestmark = pytest.mark.cpu
@@ -193,45 +189,6 @@ def test_an_update_of_nothing_is_refused(session: Session, arguments: tuple[str,
     result = session.run(*UPDATE, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{words}*"])
-
-
-def test_a_patch_is_never_stored() -> None:
-    """A proposal from a patched rank is refused, whatever was named."""
-    one = judged("memory", memory(resident=1), accepted())
-    patched = one.model_copy(update={"provenance": provenance(patch="a:b")})
-    asked = Asked("why not", accept=frozenset({"*"}), allow_dirty=True)
-    proposal = propose_budgets([patched], PLATFORM, accepted(), asked)
-    assert (proposal.file, [row.action for row in proposal.rows]) == (None, ["refused"])
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (Asked(" "), "a budget needs a reason"),
-        (Asked("x", accept=frozenset({"mlp/ddp/host"})), "no budget is called mlp/ddp/host. This session read"),
-        (Asked("x", delete=frozenset({"mlp/ddp/host"})), "no budget is called mlp/ddp/host. The file has"),
-    ],
-)
-def test_a_request_that_makes_no_sense_is_named(asked: Asked, words: str) -> None:
-    """No reason, and names that nothing has."""
-    with pytest.raises(UsageError, match=words):
-        propose_budgets([judged("memory", memory(), accepted())], PLATFORM, accepted(), asked)
-
-
-def test_calls_that_creep_are_stopped() -> None:
-    """1.5% at a time each pass; the second is held against the first figure, and refused until it is named."""
-    file = accepted()
-    for forward, action in ((1015, "updated"), (1030, "refused")):
-        one = judged("host", host(forward=forward), file)
-        proposal = propose_budgets([one], PLATFORM, file, Asked("a little more"))
-        assert [row.action for row in proposal.rows] == [action]
-        file = proposal.file or file
-    assert "small slips add up: forward calls 1,000 -> 1,030" in proposal.rows[0].note
-
-
-def test_a_missing_workload_is_not_stale() -> None:
-    """Entries of a workload without any test are another session's."""
-    assert stale_keys(accepted(), [], frozenset({"memory"})) == []
 
 
 def test_stack_without_a_version_is_refused() -> None:
