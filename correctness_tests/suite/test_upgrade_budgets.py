@@ -17,6 +17,7 @@ from correctness_tests.suite.synthetic_budgets import (
 )
 from fixtures.errors import UsageError
 from fixtures.gate.budget_verdicts import JudgedBudget
+from fixtures.gate.entries import StoredStack
 from fixtures.gate.upgrade import budget_moves
 from fixtures.report.upgrade_budgets import Stacks, conclusion, upgrade_budget_text
 
@@ -133,6 +134,13 @@ def test_another_python_is_not_compared() -> None:
         found, "a", "b"
     )
     assert "1 cases could not be compared" in said(found, KEPT)
+
+
+def test_what_judges_is_the_old_stack() -> None:
+    """The entry is the old stack's reading, and says so; other entries of the new stack are none of its."""
+    (found,) = sides(*same("memory"))
+    assert found.entry is not None
+    assert (found.entry.figures, found.entry.provenance.stack) == (memory().figures, StoredStack.of(TORCH13))
 
 
 def test_stacks_without_a_common_case_are_refused() -> None:

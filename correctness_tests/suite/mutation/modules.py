@@ -45,16 +45,20 @@ MODULES: dict[str, tuple[str, ...]] = {
         "test_budgets_shipped.py",
         "test_hostile_files.py",
     ),
+    "fixtures.gate.shelves": ("test_shelves.py", "test_baselines_writing.py", "test_budgets_loading.py"),
+    "fixtures.gate.store": ("test_store.py", "test_baselines_writing.py"),
+    "fixtures.gate.upgrade": ("test_upgrade.py", "test_upgrade_budgets.py"),
+    "fixtures.gate.budget_proposals": (
+        "test_budget_proposals.py",
+        "test_budget_floors.py",
+        "test_budget_accepting.py",
+    ),
 }
 
 LATER: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
-    "fixtures.gate.store": ("test_store.py", "test_baselines_writing.py"),
-    "fixtures.gate.shelves": ("test_shelves.py", "test_baselines_writing.py", "test_budgets_loading.py"),
     "fixtures.gate.networks": ("test_accepted_network.py",),
     "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
-    "fixtures.gate.budget_proposals": ("test_budget_messages.py", "test_budget_verdicts.py"),
-    "fixtures.gate.upgrade": ("test_upgrade.py", "test_upgrade_budgets.py"),
     "fixtures.ledger.alone": ("test_ledger.py",),
     "fixtures.ledger.schedule_fsdp1": ("test_ledger_phases.py",),
     "fixtures.ledger.schedule_fsdp2": ("test_ledger_phases.py",),
