@@ -8,7 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from correctness_tests.suite.judging import INTERRUPTED, NIGHT, STALE_BUDGET, Judge, judge, slipped
+from fixtures.errors import UsageError
 from fixtures.report.bandwidth import PATH
+from fixtures.report.results import save_results
 
 pytestmark = pytest.mark.cpu
 
@@ -47,6 +49,48 @@ def test_a_session_that_ended_early_is_a_failing_case(judge: Judge, monkeypatch:
     judge.run(NIGHT, "--junitxml", "junit.xml", "--report", "page.html")
     (said,) = failures(judge).values()
     assert said == "the session ended with exit status 7, and not all of it may have run"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--launches", "2"), "--from-results launches nothing, so --launches has no meaning"),
+        (
+            ("--update-baselines", "--reason", "x", "--accept", "mlp/a:b/peak"),
+            "no selected check is about mlp/a:b/peak",
+        ),
+        (("nowhere",), "file or directory not found: nowhere"),
+    ],
+    ids=["an option", "a name", "a path"],
+)
+def test_a_refused_session_is_a_failing_case(judge: Judge, arguments: tuple[str, ...], said: str) -> None:
+    """Exit status 4, for options, for what the selected checks are, or of pytest's own: the file has the sentence."""
+    save_results(judge.results, NIGHT.measurements())
+    result = judge.judge("--junitxml", "junit.xml", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (case,) = failures(judge).values()
+    assert said in case
+
+
+def test_what_is_found_while_judging_is_told_too(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A usage error that a check comes upon ends the session with its sentence, in the file as on the terminal."""
+
+    def refuse(*of: object, **options: object) -> None:
+        raise UsageError("a reason that can't be stored")
+
+    monkeypatch.setattr("fixtures.job.propose", refuse)
+    result = judge.run(NIGHT, "--update-baselines", "--reason", "x", "--junitxml", "junit.xml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "a reason that can't be stored" in failures(judge).values()
+
+
+def test_workers_that_refuse_are_told(judge: Judge) -> None:
+    """Under xdist the controller's file has what its workers refused, once."""
+    save_results(judge.results, NIGHT.measurements())
+    update = ("--update-baselines", "--reason", "x", "--accept", "mlp/a:b/peak")
+    result = judge.judge("--junitxml", "junit.xml", "-n", "1", *update)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [case.partition(":")[0] for case in failures(judge).values()] == ["no selected check is about mlp/a"]
 
 
 def test_a_failing_check_is_told_once(judge: Judge) -> None:
