@@ -22,6 +22,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.zero3": ("test_ledger_by_hand.py", "test_ledger_zero3.py"),
     "fixtures.ledger.books": ("test_ledger_books.py",),
     "fixtures.ledger.activations": ("test_ledger_activations.py",),
+    "fixtures.ledger.schedules": ("test_ledger_schedules.py", "test_ledger_schedule_fsdp2.py"),
+    "fixtures.ledger.schedule_fsdp1": ("test_ledger_schedule_fsdp1.py",),
+    "fixtures.ledger.schedule_fsdp2": ("test_ledger_schedule_fsdp2.py",),
+    "fixtures.ledger.phases": ("test_ledger_phases.py",),
+    "fixtures.ledger.alone": ("test_ledger_alone.py",),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
@@ -56,12 +61,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 
 LATER: dict[str, tuple[str, ...]] = {
-    "fixtures.ledger.phases": ("test_ledger_phases.py",),
     "fixtures.gate.networks": ("test_accepted_network.py",),
     "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
-    "fixtures.ledger.alone": ("test_ledger.py",),
-    "fixtures.ledger.schedule_fsdp1": ("test_ledger_phases.py",),
-    "fixtures.ledger.schedule_fsdp2": ("test_ledger_phases.py",),
-    "fixtures.ledger.schedules": ("test_ledger_phases.py",),
 }
 """Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
