@@ -116,4 +116,4 @@ def test_entries_of_other_workloads_are_named(judge: Judge) -> None:
     judge.accept(file.model_copy(update={"entries": {**file.entries, **other}}))
     result = judge.run(replace(NIGHT, seed=1))
     assert result.ret == pytest.ExitCode.OK
-    assert "did not measure: 6 entries of mlp" in result.stdout.str()
+    assert "did not measure: 6 entries of mlp" in " ".join(result.stdout.str().split())

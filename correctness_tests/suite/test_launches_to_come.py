@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,8 +35,8 @@ def said_of_launches(*arguments: str) -> str:
 
 def test_an_update_says_what_it_launches_beside() -> None:
     """One launch more of each arm, for what explains a later breach; a dry run and a plain session launch none."""
-    kept = "12 that are judged; then one of each of ddp, fsdp2, fsdp2-noreshard for what they hold, which a baseline"
-    assert said_of_launches(*UPDATE) == f"launches {kept} that is accepted keeps"
+    kept = "12 that are judged; then one of each of ddp, fsdp2, fsdp2-noreshard for what they hold, to be kept"
+    assert said_of_launches(*UPDATE) == f"launches {kept} beside the baseline"
     assert said_of_launches(*UPDATE, "--dry-run") == said_of_launches() == ""
 
 
@@ -47,7 +48,8 @@ def test_profiles_are_said_too() -> None:
 
 def test_they_count_in_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches of 2 s: with three more to come after nine, the ninth leaves 6 s, and not none."""
-    clock, done, drawn = [0.0], [], iter(Job().measurements())
+    clock, drawn = [0.0], iter(Job().measurements())
+    done: list[LaunchDone] = []
 
     def launch(*of: object) -> Measurement:
         clock[0] += 2.0
@@ -55,23 +57,21 @@ def test_they_count_in_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(experiment, "_launch", launch)
     monkeypatch.setattr(experiment, "machine_lock", lambda on_wait: nullcontext())
-    monkeypatch.setattr(experiment.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def left(explained: int) -> list[float]:
         done.clear()
         plan = Plan(Platform.cpu(4), "mlp", 3, Settings(), tuple(ARMS), explained=explained)
-        run(plan, on_launch=note, on_wait=lambda line: None)
+        run(plan, on_launch=done.append, on_wait=lambda line: None)
         return [round(one.seconds_left, 6) for one in done][-2:]
-
-    def note(one: LaunchDone) -> None:
-        done.append(one)
 
     assert (left(3), left(0)) == ([8.0, 6.0], [2.0, 0.0])
 
 
 def test_each_says_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of three launches of about 10 s the first says 30 s, the last 10 s."""
-    night, told = Night(monkeypatch, minutes=None, gone_s=0.0, takes_s=10.0), []
+    night = Night(monkeypatch, minutes=None, gone_s=0.0, takes_s=10.0)
+    told: list[str] = []
     night.evidence.summarize(PLAN, Job().measurements(), tmp_path, told.append)
     assert told == [
         f"one more launch of {arm}, for evidence alone; about {left} s left"

@@ -57,6 +57,19 @@ def test_a_good_night_reads_as_stored(judge: Judge, snapshot: SnapshotAssertion)
     assert shown(judge.run(replace(NIGHT, seed=1), *LOG)) == snapshot
 
 
+def test_notes_keep_within_the_width(judge: Judge) -> None:
+    """Of a planted fault with a long name, and of a baseline's other workloads: no line under the tables is wider."""
+    file = accepted(NIGHT)
+    others = {f"another-workload-{i}/{case.split('/', 1)[1]}": e for i in range(3) for case, e in file.entries.items()}
+    judge.accept(file.model_copy(update={"entries": {**file.entries, **others}}))
+    patch = "correctness_tests.suite.faults.kept_unsharded_parameters:apply"
+    lines = judge.run(replace(NIGHT, seed=1, rank_patch=patch), *LOG).outlines
+    first = next(i for i, line in enumerate(lines) if line.startswith("measured with a patch on every rank"))
+    notes = lines[first : next(i for i, line in enumerate(lines) if "short test summary" in line)]
+    assert any("did not measure" in line for line in notes)
+    assert max(map(len, notes)) <= 80
+
+
 @pytest.mark.parametrize("option", ["-q", "-qq", "-v", "--tb=short", "--tb=no", "--tb=line"])
 def test_options_of_pytest_do_what_they_do(judge: Judge, snapshot: SnapshotAssertion, option: str) -> None:
     """Quieter shows less, verbose names each check, ``--tb`` changes tracebacks and never cuts a message."""
