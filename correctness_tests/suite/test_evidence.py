@@ -15,6 +15,7 @@ from fixtures.evidence import Evidence
 from fixtures.experiment import Plan
 from fixtures.gate.holdings import Holdings, evidence_lines
 from fixtures.inspection import inspect_arm
+from fixtures.kept import Kept
 from fixtures.lanes import exposed_ms
 from fixtures.measurements import Settings
 from fixtures.platforms import Platform
@@ -112,8 +113,9 @@ def test_a_refused_update_leaves_no_summary(
     """What an arm holds is kept beside a baseline that was accepted, and not beside one that was refused."""
     asked: list[object] = []
     monkeypatch.setattr(Evidence, "summarize", lambda *arguments: asked.append(arguments))
-    options = SimpleNamespace(update="asked", dry_run=False, baselines=Path("accepted"))
+    options = SimpleNamespace(update="asked", dry_run=False, baselines=Path("accepted"), from_results=())
     proposal = SimpleNamespace(refused=refused)
-    job: Any = SimpleNamespace(options=options, proposal=proposal, measurements=["a launch"], say=None)
+    given = {"options": options, "proposal": proposal, "measurements": ["a launch"], "say": None, "kept": Kept()}
+    job: Any = SimpleNamespace(**given)
     Evidence().follow(job, lambda: plan(Platform.cpu(2)), [])
     assert len(asked) == made

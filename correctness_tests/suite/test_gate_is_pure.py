@@ -56,6 +56,7 @@ MODULES = [
     "fixtures.report.bandwidth",
     "fixtures.report.budgets",
     "fixtures.report.csvfile",
+    "fixtures.report.evidence_lines",
     "fixtures.report.gallery",
     "fixtures.report.grids",
     "fixtures.report.header",

@@ -18,7 +18,7 @@ from fixtures.errors import UsageError
 pytestmark = pytest.mark.cpu
 
 FINDINGS = sorted(path for path in command.FINDINGS.iterdir() if not path.name.startswith("."))
-JSON = ("launch", "budgets", "bandwidth", "verdicts", "timelines")
+JSON = ("launch", "budgets", "bandwidth", "verdicts", "timelines", "evidence")
 """Loaders of JSON; baselines have tests of their own (test_baselines_loading.py)."""
 
 

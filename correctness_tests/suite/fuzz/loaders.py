@@ -28,7 +28,7 @@ from fixtures.gate.shelves import Shelf
 from fixtures.measurements import Measurement, PlatformRecord
 from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
-from fixtures.report import judged, steps, tables
+from fixtures.report import evidence_lines, judged, steps, tables
 from fixtures.report.csvfile import append_csv
 from fixtures.report.pages import Run, render_page
 from fixtures.report.results import load_results, parse_key
@@ -187,6 +187,15 @@ def timelines(data: bytes) -> bool:
     return True
 
 
+def evidence(data: bytes) -> bool:
+    """Evidence that loads is told in a summary."""
+    _write(evidence_lines.NAME, data)
+    stored = evidence_lines.load_evidence(folder() / "run")
+    judged_ = compare(Job(launches=3).measurements(), accepted(), True)[:2]
+    markdown(judged_, limit=COMMENT_LIMIT, evidence=evidence_lines.shown_of(judged_, stored))
+    return True
+
+
 def history(data: bytes) -> bool:
     """A history that is read is written again as the same; so are rows that are given as JSON."""
     return kept_again(folder(), data)
@@ -212,6 +221,7 @@ LOADERS: dict[str, Callable[[bytes], bool]] = {
         network,
         verdicts,
         timelines,
+        evidence,
         history,
     )
 }
@@ -233,6 +243,7 @@ def seeds(name: str) -> tuple[bytes, ...]:
             NetworkFile(platform=LAUNCH.platform, reason="the first night", date="2026-05-02", rows=[ROW])
         ),
         "verdicts": lambda: judged.verdicts_text(compare(Job(launches=3).measurements(), accepted(), True)[:2]),
+        "evidence": lambda: f'{{"gpt2-rehearsal/fsdp2:ddp/peak": {{"date": "{Job().date}", "lines": ["fsdp2 grew"]}}}}',
         "timelines": lambda: TypeAdapter(list[Timeline]).dump_json([STEP]).decode(),
     }
     if name == "history":
