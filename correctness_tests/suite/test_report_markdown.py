@@ -131,6 +131,15 @@ def test_stored_verdicts_become_a_comment(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == (tmp_path / "comment.md").read_text()
 
 
+def test_verdicts_without_a_baseline_are_read_back(tmp_path: Path) -> None:
+    """What is absent from the file is None again: cases that nothing was accepted for, and those without a ratio."""
+    night = NIGHT.measurements()
+    for judged in (compare(night, None, gate_times=False), compare(night[:-1], None, True, ["a rank is missing"])):
+        bare = [c.model_copy(update={"estimate": None}) for c in judged]
+        save_judged(tmp_path, bare, None)
+        assert load_verdicts(tmp_path) == sorted(bare, key=lambda c: c.case.id)
+
+
 def test_what_a_user_can_mend_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No verdicts, broken ones, a limit too low: exit status 2 and the remedy."""
     assert main([str(tmp_path)]) == 2
