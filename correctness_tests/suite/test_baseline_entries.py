@@ -8,7 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from correctness_tests.suite.synthetic import CPU4
-from fixtures.gate.entries import Anchor, BaselineEntry, BaselineFile, StoredStack, StoredSteps, StoredWorkload
+from fixtures.errors import UsageError
+from fixtures.gate.entries import (
+    Anchor,
+    BaselineEntry,
+    BaselineFile,
+    StoredStack,
+    StoredSteps,
+    StoredWorkload,
+    storable,
+)
 from fixtures.measurements import Settings, WorkloadRecord
 
 pytestmark = pytest.mark.cpu
@@ -168,3 +177,18 @@ def test_what_was_measured_is_stored_whole() -> None:
     assert StoredWorkload.of(workload.model_copy(update={"shape_hash": ""})).shape_hash is None
     steps = Settings(warmup_steps=1, timed_steps=2, inspected_steps=4, loop=9)
     assert StoredSteps.of(steps) == StoredSteps(warmup=1, timed=2, inspected=4, loop=9)
+
+
+def test_what_cannot_be_stored_is_told_by_its_name() -> None:
+    """The first field that is wrong, and where in it; nothing else is a fault of the text."""
+    with pytest.raises(UsageError) as caught, storable(CASE):
+        entry(nights=[[0.5, -1.0]], pairs=0)
+    said = "can't be stored: pairs: Input should be greater than or equal to 1. Nothing was written."
+    assert str(caught.value) == f"{CASE}: {said}"
+    with (
+        pytest.raises(UsageError, match=r"can't be stored: nights\.0\.1: Input should be greater than"),
+        storable(CASE),
+    ):
+        entry(nights=[[0.5, -1.0]])
+    with pytest.raises(KeyError), storable(CASE):
+        raise KeyError("x")

@@ -195,6 +195,12 @@ def test_deletions_are_listed_newest_first() -> None:
             OLD,
             f"{MEMORY}: can't be stored: reason: String should have at most 1000 characters. Nothing was written.",
         ),
+        (
+            Asked("x" * 1001, delete=frozenset({HOST, MEMORY, TRAFFIC})),
+            OLD,
+            f"{HOST}, {MEMORY}, {TRAFFIC}: can't be stored: reason: String should have at most 1000 characters. "
+            "Nothing was written.",
+        ),
     ],
 )
 def test_a_request_that_makes_no_sense_is_named(asked: Asked, old: BudgetFile | None, words: str) -> None:

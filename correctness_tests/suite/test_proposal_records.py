@@ -1,4 +1,4 @@
-"""What a proposal writes down of a case: its evidence, its anchor, what was before it, and why a case is not taken."""
+"""What a proposal writes down of a case: its evidence, its anchor, what was before it, and what became of it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from correctness_tests.suite.synthetic import ARMS, CPU4, Job, accepted
-from fixtures.errors import UsageError
+from correctness_tests.suite.synthetic import ARMS, CPU4, STACK, Job, accepted
 from fixtures.gate.baselines import MAX_HISTORY, Anchor, BaselineFile
 from fixtures.gate.comparisons import Comparison, compare
-from fixtures.gate.proposals import Asked, Proposal, ProposalRow, propose, to_accept
-from fixtures.gate.verdicts import Verdict
+from fixtures.gate.proposals import Action, Asked, Proposal, ProposalRow, propose
+from fixtures.measurements import UserCode
 
 pytestmark = pytest.mark.cpu
 
 CASE = "gpt2-rehearsal/fsdp2:ddp/resident"
+TIME = "gpt2-rehearsal/fsdp2:ddp/step"
 OLD = accepted()
 
 
@@ -34,51 +34,17 @@ def only(proposal: Proposal) -> ProposalRow:
     return row
 
 
-@pytest.mark.parametrize(
-    ("asked", "comparisons", "words"),
-    [
-        (Asked(" "), [], 'a baseline needs a reason: pass --reason "why these figures are right".'),
-        (Asked("x"), [], "nothing was compared, so there is no baseline to propose."),
-        (
-            Asked("x"),
-            night(rank_patch="slow"),
-            "measured with a patch on the ranks (slow): this never becomes a baseline.",
-        ),
-        (
-            Asked("x"),
-            night(planned=18),
-            "measured by a session that did not end: no baseline is made of what it happened to reach.",
-        ),
-        (
-            Asked("x", accept=frozenset({"b", "a"})),
-            night(),
-            f"no case is called a, b. This session compared: {CASE}.",
-        ),
-    ],
-)
-def test_what_cannot_be_proposed_is_said(asked: Asked, comparisons: list[Comparison], words: str) -> None:
-    """Before any case is looked at."""
-    with pytest.raises(UsageError) as caught:
-        propose(comparisons, OLD, asked)
-    assert str(caught.value) == words
-
-
-def test_one_platform_at_a_time() -> None:
-    """Both are named."""
-    other = compare(Job(platform=CPU4.model_copy(update={"world_size": 2})).measurements(), None, True)
-    with pytest.raises(UsageError, match=r"measured on cpu-gloo-2, cpu-gloo-4: one platform at a time\."):
-        propose([*night(), *other], OLD, Asked("x"))
-
-
 def test_an_entry_holds_its_evidence() -> None:
     """Ratio, interval, launches, by whom and why, in units that read well; the usual confidence is not told."""
-    file = propose(night(None, commit="abc", dirty=False), None, Asked(" first ")).file
+    code = UserCode(module="my_models", repository="repo", commit="def", dirty=False)
+    file = propose(night(None, commit="abc", dirty=False, user_code=code), None, Asked(" first ")).file
     assert file is not None
     entry = file.entries[CASE]
     assert (entry.low, entry.high, entry.pairs, entry.confidence) == (2 / 12, 2 / 12, 6, None)
     assert (entry.numerator.value, entry.numerator.unit, entry.denominator.value) == (2.0, "GiB", 12.0)
     told = entry.provenance
     assert (told.source, told.reason, told.commit, told.dirty, told.launches) == ("measured", "first", "abc", False, 6)
+    assert (told.date, told.user_code) == (Job().date, code)
     assert (told.accepted, entry.anchor, entry.history, entry.nights) == (None, None, [], [[2 / 12] * 6])
 
 
@@ -126,11 +92,51 @@ def test_exactly_the_tolerance_since_the_floor_is_taken() -> None:
     assert only(propose(night(resident=1.1), OLD, Asked("x"))).action == "updated"
 
 
+def test_a_row_has_old_and_new_beside_each_other() -> None:
+    """Whatever becomes of the case; what is refused for its evidence, too noisy a time, is not helped by a name."""
+    (shown,) = (c for c in compare(Job().measurements(), OLD, False) if c.case.id == TIME)
+    (noisy,) = (c for c in compare(Job(own_sd=0.3).measurements(), OLD, True) if c.case.id == TIME)
+    (same,), (better,), (worse,) = night(), night(resident=0.95), night(resident=1.2)
+    why = f"{worse.judgement.reason}; to accept it: --accept {CASE}"
+    rows: list[tuple[Comparison, Action, str]] = [
+        (shown, "skipped", "not gated here, so nothing is stored"),
+        (noisy, "refused", f"INCONCLUSIVE: {noisy.judgement.reason}"),
+        (same, "unchanged", ""),
+        (better, "updated", ""),
+        (worse, "refused", why),
+    ]
+    for one, action, note in rows:
+        row = only(propose([one], OLD, Asked("x")))
+        expected = ProposalRow(one.case.id, OLD.entries[one.case.id], one, action, note, unnamed=one is worse)
+        assert row == expected
+
+
+def test_a_proposal_says_what_it_was_made_from() -> None:
+    """The file whose place it is to take."""
+    assert propose(night(resident=0.95), OLD, Asked("x")).replaces == OLD
+
+
+def test_what_comes_after_a_deletion_is_updated() -> None:
+    """A case that is deleted by name stores nothing of what was measured; the next ones do."""
+    found = compare(Job(stack=STACK.model_copy(update={"torch": "2.14.1"})).measurements(), OLD, True)
+    first = min(c.case.id for c in found)
+    proposal = propose(found, OLD, Asked("x", delete=frozenset({first})))
+    assert proposal.file is not None
+    assert first not in proposal.file.entries
+    actions = [row.action for row in proposal.rows]
+    assert actions == ["updated"] * (len(found) - 1) + ["deleted"]
+
+
 def test_a_first_figure_has_no_anchor_to_be_held_against() -> None:
     """No entry, or one of another subject."""
     assert only(propose(night(None), None, Asked("x"))).since_anchor is None
     assert only(propose(night(None), OLD, Asked("x"))).since_anchor is None
     assert only(propose(night(), OLD, Asked("x"))).since_anchor == 0.0
+    other = CPU4.model_copy(update={"machine": "epyc"})
+    elsewhere = [c.model_copy(update={"platform": other}) for c in night()]  # judged by a file of its kind
+    assert only(propose(elsewhere, OLD, Asked("x"))).since_anchor is None
+    invalid = [c.model_copy(update={"estimate": None}) for c in night()]
+    assert only(propose(invalid, OLD, Asked("x"))).since_anchor is None
 
 
 def test_the_history_is_bounded_and_keeps_the_first() -> None:
@@ -169,7 +175,8 @@ def test_deletions_are_listed_newest_first() -> None:
     first = propose(night(), OLD, Asked(" gone ", delete=frozenset({CASE})))
     assert first.file is not None
     (row,) = first.rows
-    assert (row.action, row.note, row.old, row.comparison) == ("deleted", " gone ", OLD.entries[CASE], None)
+    assert (row.case_id, row.action, row.note) == (CASE, "deleted", " gone ")
+    assert (row.old, row.comparison, row.since_anchor) == (OLD.entries[CASE], None, None)
     other = next(case_id for case_id in first.file.entries if case_id.endswith("step"))
     second = propose(night(first.file), first.file, Asked("too", delete=frozenset({other}))).file
     assert second is not None
@@ -177,47 +184,3 @@ def test_deletions_are_listed_newest_first() -> None:
         (other, "too", Job().date),
         (CASE, "gone", Job().date),
     ]
-
-
-def test_an_unknown_deletion_lists_what_the_file_has() -> None:
-    """And not what the night would add to it."""
-    with pytest.raises(UsageError, match=r"no entry is called y, z\. The file has: none\."):
-        propose(night(None), None, Asked("x", delete=frozenset({"z", "y"})))
-
-
-@pytest.mark.parametrize(
-    ("comparisons", "answer"),
-    [
-        (night(), (False, [])),
-        (night(resident=1.2), (True, [CASE])),
-        (night(resident=0.8), (True, [])),
-        (night(None), (True, [])),
-        (night(resident=1.2, rank_patch="slow"), (False, [])),
-        (night(resident=1.2, planned=18), (False, [])),
-    ],
-)
-def test_an_update_takes_freely_what_is_new_or_better(
-    comparisons: list[Comparison], answer: tuple[bool, list[str]]
-) -> None:
-    """What is worse it takes by name; nothing under a planted fault, and nothing where nothing fails."""
-    assert to_accept(comparisons, None) == answer
-
-
-def test_what_was_refused_for_another_reason_no_name_helps() -> None:
-    """After an update: only what lacks its name is asked for again."""
-    worse = night(resident=1.2)
-    unnamed = propose(worse, OLD, Asked("x"))
-    dirty = propose(night(resident=1.2, dirty=True), OLD, Asked("x"))
-    assert (to_accept(worse, unnamed), to_accept(worse, dirty)) == ((True, [CASE]), (False, []))
-    assert only(dirty).note == "measured with uncommitted changes: commit them and measure again, or pass --allow-dirty"
-    assert only(unnamed).workload == "gpt2-rehearsal"
-
-
-def test_what_cannot_count_is_refused_with_its_verdict() -> None:
-    """INVALID and INCONCLUSIVE, whatever is accepted by name."""
-    invalid = [
-        c.model_copy(update={"judgement": c.judgement.model_copy(update={"verdict": Verdict.INVALID, "reason": "why"})})
-        for c in night()
-    ]
-    row = only(propose(invalid, OLD, Asked("x", frozenset({CASE}))))
-    assert (row.action, row.note, row.unnamed) == ("refused", "INVALID: why", False)
