@@ -178,6 +178,7 @@ def test_unknown_name_is_refused() -> None:
 
 
 def test_unstorable_text_is_refused() -> None:
-    """A reason beyond the bound is a UsageError naming the field."""
-    with pytest.raises(UsageError, match="reason"):
-        propose(compare(Job().measurements(), None, True), None, Asked("x" * 2000))
+    """A reason beyond the bound is a UsageError naming the case and the field."""
+    one = [c for c in compare(Job().measurements(), None, True) if c.case.id == CASE]
+    with pytest.raises(UsageError, match=f"^{CASE}: can't be stored: reason: "):
+        propose(one, None, Asked("x" * 2000))

@@ -58,10 +58,18 @@ MODULES: dict[str, tuple[str, ...]] = {
         "test_budget_floors.py",
         "test_budget_accepting.py",
     ),
+    "fixtures.gate.networks": (
+        "test_network_records.py",
+        "test_accepted_network.py",
+        "test_accepted_tables_are_kept.py",
+    ),
+    "fixtures.gate.proposals": (
+        "test_proposal_records.py",
+        "test_proposal_refusals.py",
+        "test_baselines_proposals.py",
+        "test_baselines_anchor.py",
+    ),
 }
 
-LATER: dict[str, tuple[str, ...]] = {
-    "fixtures.gate.networks": ("test_accepted_network.py",),
-    "fixtures.gate.proposals": ("test_proposal_records.py", "test_baselines_proposals.py", "test_baselines_anchor.py"),
-}
+LATER: dict[str, tuple[str, ...]] = {}
 """Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
