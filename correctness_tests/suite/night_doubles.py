@@ -51,7 +51,11 @@ class NvmlError(Exception):
 
 
 class FakeNvml:
-    """The calls of pynvml that ``fixtures/meters/nvml.py`` makes; ``refuses`` names those that raise."""
+    """The calls of pynvml that ``fixtures/meters/nvml.py`` makes; ``refuses`` names those that raise.
+
+    A device's uuid is its handle; its last digit i makes its index 10 + i, its memory (80 + i) GiB and its power limit
+    (700 + i) W. ``asked`` counts what was asked of which device.
+    """
 
     NVMLError = NvmlError
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
@@ -61,6 +65,9 @@ class FakeNvml:
         self.refuses = refuses
         self.bits = 0
         self.events: list[SimpleNamespace] = []
+        self.process = "/usr/bin/py\x1b[31mthon"
+        self.registered: list[str] = []
+        self.asked: Counter[tuple[str, str]] = Counter()
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("nvml") and name in object.__getattribute__(self, "refuses"):
@@ -87,33 +94,40 @@ class FakeNvml:
         return f"NVIDIA {handle}"
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: D102, N802
-        return SimpleNamespace(total=80 * 1024**3)
+        return SimpleNamespace(total=(80 + int(handle[-1])) * 1024**3)
 
     def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:  # noqa: D102, N802
-        return 700_000
+        return 700_000 + 1000 * int(handle[-1])
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: D102, N802
+        self.asked["clocks", handle] += 1
         return self.bits
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: D102, N802
+        self.asked["clocks by the older name", handle] += 1
         return self.bits
 
     def nvmlDeviceGetTotalEccErrors(self, handle: str, kind: int, counter: int) -> int:  # noqa: D102, N802
+        self.asked["ECC", handle] += 1
         return 5 if (kind, counter) == (1, 0) else -1
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: D102, N802
+        self.asked["processes", handle] += 1
         return [SimpleNamespace(pid=4711)]
 
     def nvmlSystemGetProcessName(self, pid: int) -> str:  # noqa: D102, N802
-        return "/usr/bin/py\x1b[31mthon"
+        assert pid == 4711
+        return self.process
 
     def nvmlEventSetCreate(self) -> str:  # noqa: D102, N802
         return "events"
 
     def nvmlDeviceRegisterEvents(self, handle: str, kinds: int, events: str) -> None:  # noqa: D102, N802
         assert (kinds, events) == (8, "events")
+        self.registered.append(handle)
 
     def nvmlEventSetWait_v2(self, events: str, timeout_ms: int) -> SimpleNamespace:  # noqa: D102, N802
+        assert (events, timeout_ms) == ("events", 0)
         if not self.events:
             raise NvmlError("Timeout")
         return self.events.pop(0)

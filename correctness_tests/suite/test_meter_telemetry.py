@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -16,7 +15,7 @@ from fixtures.measurements import Telemetry
 from fixtures.meters.clock import Clock
 from fixtures.meters.collectives import CollectivesMeter
 from fixtures.meters.controls import known_work_ms
-from fixtures.meters.nvml import THROTTLING, Nvml
+from fixtures.meters.nvml import Nvml
 from fixtures.meters.telemetry import HIDDEN, NightWatch, alloc_retries, devices_of, watch_for
 from fixtures.platforms import Platform, playing_rank
 
@@ -39,7 +38,9 @@ def test_throttling_between_two_looks_of_a_launch_is_seen() -> None:
     with watch.launch([]):
         devices.reasons = {1: ["power brake"]}
         seen, looked = devices.looks[1], threading.Event()
-        while devices.looks[1] < seen + 2:  # one whole look, at least, has begun since
+        for _ in range(5000):
+            if devices.looks[1] >= seen + 2:  # one whole look, at least, has begun since
+                break
             looked.wait(0.001)
         devices.reasons = {}
     assert [device.throttled for device in taken(watch).devices] == [[], ["power brake"]]
@@ -106,42 +107,6 @@ def test_processes_of_another_namespace_are_not_called_strangers(listed: dict[in
     telemetry = taken(watch)
     assert incidents(telemetry) == []
     assert telemetry.unread == [HIDDEN]
-
-
-def test_nvml_is_read_as_it_documents() -> None:
-    """Each reading through NVML's own calls: devices by uuid, mW, bits of throttling, events by device."""
-    library = FakeNvml()
-    nvml = Nvml(["GPU-a0", "GPU-a1"], library)
-    identity = nvml.identity(1)
-    assert (identity.name, identity.memory_bytes, identity.power_limit_w) == ("NVIDIA GPU-a1", 80 * 1024**3, 700.0)
-    library.bits = 0x01 | 0x02 | 0x04 | 0x10 | 0x100  # idle, clocks set, power cap, sync boost, display clocks
-    assert nvml.throttled(0) == []
-    library.bits = 0xFF
-    assert nvml.throttled(0) == list(THROTTLING.values())
-    assert nvml.ecc_errors(0) == 5
-    assert nvml.processes(0) == {4711: "py[31mthon"}
-    library.events = [SimpleNamespace(device="GPU-a1", eventData=79), SimpleNamespace(device="GPU-x9", eventData=1)]
-    assert nvml.xids() == [(1, 79)]
-    assert (nvml.source, nvml.unread) == ("NVML, driver 580.65", [])
-
-
-def test_names_are_those_of_the_real_library() -> None:
-    """The double has no call that nvidia-ml-py does not have; the bits are its own."""
-    pynvml = pytest.importorskip("pynvml")
-    calls = [name for name in vars(FakeNvml) if name.lower().startswith("nvml")]
-    assert [name for name in calls if not hasattr(pynvml, name)] == []
-    named = ("HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown")
-    assert list(THROTTLING) == [getattr(pynvml, f"nvmlClocksThrottleReason{name}") for name in named]
-    assert pynvml.nvmlEventTypeXidCriticalError == FakeNvml.nvmlEventTypeXidCriticalError
-
-
-def test_older_driver_knows_the_older_name() -> None:
-    """Where the newer call of throttling is not there, the older one is asked."""
-    library = FakeNvml("nvmlDeviceGetCurrentClocksEventReasons")
-    library.bits = 0x40
-    nvml = Nvml(["GPU-a0"], library)
-    assert nvml.throttled(0) == ["hardware thermal slowdown"]
-    assert nvml.unread == []
 
 
 def test_what_nvml_refuses_is_said_once() -> None:

@@ -27,6 +27,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.ledger.schedule_fsdp2": ("test_ledger_schedule_fsdp2.py",),
     "fixtures.ledger.phases": ("test_ledger_phases.py",),
     "fixtures.ledger.alone": ("test_ledger_alone.py",),
+    "fixtures.meters.nvml": ("test_meter_nvml.py",),
+    "fixtures.meters.traffic": ("test_meter_traffic_labels.py",),
+    "fixtures.meters.growth": ("test_meter_growth_named.py",),
+    "fixtures.meters.telemetry": ("test_meter_devices.py", "test_meter_telemetry.py"),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
@@ -71,5 +75,23 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
 }
 
-LATER: dict[str, tuple[str, ...]] = {}
+LATER: dict[str, tuple[str, ...]] = {
+    "fixtures.meters.timeline": ("test_recorded_timeline.py",),
+    "fixtures.meters.host": ("test_meter_host.py",),
+    "fixtures.meters.clock": ("test_meter_clock.py",),
+    "fixtures.meters.collectives": ("test_meter_collectives_here.py", "test_meter_collectives.py"),
+    "fixtures.meters.memory": ("test_meter_memory.py",),
+    "fixtures.meters.storages": ("test_meter_storages.py",),
+    "fixtures.meters.edges": ("test_recorded_timeline.py",),
+    "fixtures.meters.census": ("test_meter_census.py",),
+    "fixtures.meters.bandwidth": ("test_bandwidth.py",),
+}
 """Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
+
+ON_RANKS: dict[str, str] = {
+    "fixtures.meters.controls": "a control sends between ranks. Broken meters and broken grounds are planted on real "
+    "ranks (test_meter_controls.py), and every control runs in every launch",
+    "fixtures.meters.lending": "what gloo's worker thread holds is seen on real ranks alone, where results and bytes "
+    "are compared (test_meter_lending.py) and every phase is exact (perf_tests/test_phase_accounts_on_ranks.py)",
+}
+"""Modules that can't be tried in one process: why not, and what guards them instead."""
