@@ -19,7 +19,7 @@ from fixtures.errors import UsageError
 from fixtures.gate.comparisons import compare
 from fixtures.kept import Kept
 from fixtures.measurements import Measurement
-from fixtures.report.results import load_results, save_results
+from fixtures.report.results import launch_name, load_results, save_results
 from fixtures.report.stored import stored_run
 from fixtures.report.unfinished import Unfinished
 from fixtures.speaking import terminable
@@ -45,13 +45,22 @@ experiment.lock_folder = lambda: Path(".")
 job.tried_reference = lambda *of: "gpt2-rehearsal"
 """
 """A conftest of sessions whose launches cost nothing; the last one of six never ends."""
+PROFILED = HANGING.replace("order == 5", "False") + """
+from fixtures.ranks import pool
+class Hanging:
+    def __init__(self, *of, **options):
+        Path("hangs").touch()
+        time.sleep(300)
+pool.RankPool = Hanging
+"""
+"""The same, but it is the first launch under the profiler, after all six, that never ends."""
 
 
-def interrupted(judge: Judge, number: signal.Signals) -> tuple[int, str]:
-    """A session in a process of its own that gets this signal within its sixth launch: exit status and output."""
-    judge.pytester.makeconftest(HANGING)
+def interrupted(judge: Judge, number: signal.Signals, hanging: str = HANGING, *more: str) -> tuple[int, str]:
+    """A session in a process of its own that gets this signal within the launch that hangs: exit status and output."""
+    judge.pytester.makeconftest(hanging)
     given = "-p fixtures.plugin -m gpu --rehearse --launches 3 --no-bandwidth --results out --history off"
-    command = [sys.executable, "-m", "pytest", *given.split(), "-k", "fsdp2:ddp and resident"]
+    command = [sys.executable, "-m", "pytest", *given.split(), "-k", "fsdp2:ddp and resident", *more]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     folder, pipe = judge.pytester.path, subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=subprocess.STDOUT) as session:
@@ -86,6 +95,23 @@ def test_launches_that_ended_are_kept(judge: Judge, number: signal.Signals) -> N
     assert [m.order for m in stored] == [0, 1, 2, 3, 4]
     assert {m.provenance.planned for m in stored} == {PLANNED}
     assert sorted(path.name for path in (judge.pytester.path / "out").iterdir()) == ["unfinished"]
+
+
+def test_a_night_that_ended_is_told_of_where_its_evidence_is_interrupted(judge: Judge) -> None:
+    """All launches that are judged have ended, one under the profiler has not: SIGTERM says where the night lies."""
+    status, said = interrupted(judge, signal.SIGTERM, PROFILED, "--profile", "on")
+    assert status == pytest.ExitCode.INTERRUPTED, said
+    assert "all launches kept in out; judge them with:\n  pytest " in said
+    assert {m.provenance.planned for m in load_results(judge.pytester.path / "out")} == {None}
+
+
+def test_a_baseline_that_was_written_is_told_of_too(tmp_path: Path) -> None:
+    """An update is interrupted between the baseline and what goes beside it; a session that is judged says no more."""
+    keeper = Kept()
+    keeper.keep_measurements(tmp_path / "out", Job().measurements())
+    told = keeper.until_now(["pytest"], judged=False, written=Path("baselines/a.json"))
+    assert told[-1] == "baseline written: baselines/a.json"
+    assert keeper.until_now(["pytest"], judged=True, written=Path("baselines/a.json")) == []
 
 
 def test_a_session_can_be_terminated() -> None:
@@ -215,8 +241,19 @@ def test_what_can_not_be_kept_is_said_when_it_is_lost(tmp_path: Path) -> None:
     keeper.keep_launch(tmp_path / "out", Job().measurements()[0], 18)
     assert keeper.unfinished is not None
     said = " ".join(line.strip() for line in keeper.unfinished.lines(["pytest"]))
-    assert said.startswith("launches of the interrupted job are lost: ")
+    assert said.startswith("launches of this job are lost: ")
     assert "can't be written: Not a directory" in said
+
+
+def test_what_was_kept_before_is_judged_all_the_same(tmp_path: Path) -> None:
+    """The disk fills up after the first launch: the one is told of with its command, and that others are lost."""
+    keeper, (first, second, *_) = Unfinished(tmp_path), Job().measurements()
+    keeper.keep(first, PLANNED)
+    (keeper.folder / launch_name(second.order, second.strategy)).mkdir()
+    keeper.keep(second, PLANNED)
+    said = keeper.lines(["pytest"])
+    assert said[0] == f"1 of 6 launches kept in {keeper.folder}; judge them with:"
+    assert any(line.startswith("further launches of this job are lost: ") for line in said[1:])
 
 
 def test_rounds_of_a_night_that_ended_are_not_mended() -> None:

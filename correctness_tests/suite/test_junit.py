@@ -72,6 +72,15 @@ def test_a_refused_session_is_a_failing_case(judge: Judge, arguments: tuple[str,
     assert said in case
 
 
+def test_a_file_that_can_not_be_written_hides_no_refusal(judge: Judge) -> None:
+    """Options are refused with their sentence and exit status, with a word on the file, and no internal error."""
+    result = judge.judge("--junitxml", "/proc/nowhere/junit.xml", "--launches", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (said,) = [line for line in result.errlines if line.startswith("ERROR: ")]
+    assert "so --launches has no meaning" in said
+    assert "--junitxml /proc/nowhere/junit.xml can't be written: No such file or directory" in said
+
+
 def test_what_is_found_while_judging_is_told_too(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """A usage error that a check comes upon ends the session with its sentence, in the file as on the terminal."""
 

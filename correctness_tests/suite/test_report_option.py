@@ -77,6 +77,16 @@ def test_a_page_that_cannot_be_written_is_one_error(judge: Judge) -> None:
     assert (judge.pytester.path / "kept/judged/verdicts.json").exists()
 
 
+def test_a_conftest_below_is_no_obstacle(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of tests whose conftest has hooks too: pytest leaves it out elsewhere, and the page is written."""
+    monkeypatch.setattr("fixtures.report.gallery.pictures", lambda *run, **options: [])  # they take seconds
+    (judge.pytester.path / "below").mkdir()
+    (judge.pytester.path / "below/conftest.py").write_text("def pytest_collectreport(report):\n    pass\n")
+    (judge.pytester.path / "below/test_below.py").write_text(FAILING_BESIDE.replace("cpu", "gpu"))
+    judge.run(NIGHT, "--report", "page.html")
+    assert "the moon" in (judge.pytester.path / "page.html").read_text()
+
+
 def test_a_folder_is_no_page(judge: Judge) -> None:
     """Found before anything is judged, with the remedy."""
     result = judge.run(NIGHT, "--report", "stored")
