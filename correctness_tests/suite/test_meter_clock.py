@@ -37,6 +37,11 @@ def test_starting_again_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.stop() == [2.0]
 
 
+def test_a_clock_that_was_never_started_has_no_laps() -> None:
+    """Stopping it is no error."""
+    assert Clock(Platform.cpu(1)).stop() == []
+
+
 class Device:
     """A stand-in for an accelerator that runs behind the host: events get their time when the device gets to them."""
 

@@ -87,6 +87,16 @@ def test_an_unknown_operator_counts_by_its_largest_value() -> None:
     ]
 
 
+def test_an_overload_is_of_its_operators_kind() -> None:
+    """An operator that is known keeps its kind under another signature."""
+    library = torch.library.Library("shardgate_c10d", "FRAGMENT")  # type: ignore[no-untyped-call]
+    library.define("broadcast_.twice(Tensor tensor) -> Tensor")  # type: ignore[no-untyped-call]
+    library.impl("broadcast_.twice", torch.clone, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    with CollectivesMeter() as meter:
+        torch.ops.shardgate_c10d.broadcast_.twice(part())
+    assert [(event.kind, event.bytes) for event in meter.events] == [("broadcast", 32)]
+
+
 def _grow(small: Tensor) -> Tensor:
     return torch.ones(3, dtype=torch.float64)
 

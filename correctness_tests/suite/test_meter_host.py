@@ -15,13 +15,14 @@ from torch.distributed.tensor import DTensor, Shard
 
 from fixtures.errors import InvalidMeasurementError
 from fixtures.meters.controls import check_host
-from fixtures.meters.host import NOT_COUNTED, PHASES, CallMeter, OperatorMeter, short_name
+from fixtures.meters.host import NOT_COUNTED, PHASES, CallMeter, OperatorMeter, in_this_thread, short_name
 from fixtures.platforms import Platform, playing_rank
 from fixtures.ranks.pool import RankPool
 
 pytestmark = pytest.mark.cpu
 
 HERE = short_name(__file__)
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def nothing() -> None:
@@ -69,6 +70,39 @@ def test_a_hook_of_backward_runs_where_it_is_counted() -> None:
         loss.backward()
     assert set(seen) == meter.threads == {threading.get_ident()}
     assert calls_here(meter) == [0, 2, 0]
+
+
+def test_files_of_one_name_are_added() -> None:
+    """The same file of two installations is one line, with the calls into both."""
+    calls: list[Callable[[], None]] = []
+    for place in ("a", "b"):
+        names: dict[str, Callable[[], None]] = {}
+        exec(compile("def called(): pass", f"/{place}/site-packages/twice.py", "exec"), names)
+        calls += [names["called"]] * 2
+    with CallMeter() as meter:
+        for call in calls:
+            call()
+    assert meter.counts["forward"]["twice.py"] == 4
+
+
+def test_a_meter_that_never_ran_has_counted_nothing() -> None:
+    """Neither calls, nor threads, nor operators."""
+    assert (CallMeter().counts, CallMeter().threads, OperatorMeter().counts) == ({}, set(), {})
+
+
+def test_backward_can_be_kept_in_the_calling_thread() -> None:
+    """On an accelerator autograd would run hooks in a thread of its own."""
+    kept = in_this_thread()
+    with kept:
+        assert getattr(kept, "mode") is False  # noqa: B009 the type says no more than that it is a context manager
+
+
+def test_operators_keep_their_arguments() -> None:
+    """By keyword too: a float64 stays one, and its operator is counted."""
+    with OperatorMeter() as meter:
+        made = torch.ones(3, dtype=torch.float64)
+    assert made.dtype == torch.float64
+    assert dict(meter.counts["forward"]) == {"aten.ones.default": 1}
 
 
 def test_threads_that_a_step_starts_are_counted() -> None:
@@ -126,8 +160,11 @@ def test_a_meter_that_misses_calls_is_refused() -> None:
     ("file", "name"),
     [
         ("/home/me/venv/lib/python3.11/site-packages/torch/optim/adam.py", "torch/optim/adam.py"),
-        (f"/usr/lib/python{sys.version_info.major}.{sys.version_info.minor}/inspect.py", "python/inspect.py"),
+        (f"/usr/lib/{PYTHON}/inspect.py", "python/inspect.py"),
+        ("/opt/site-packages/tool/lib/site-packages/torch/nn/init.py", "torch/nn/init.py"),
+        (f"/opt/{PYTHON}/lib/{PYTHON}/inspect.py", "python/inspect.py"),
         ("/home/me/project/my_models.py", "project/my_models.py"),
+        ("of/my/own/models.py", "of/my/own/models.py"),
         ("<string>", "<string>"),
         (__file__, "correctness_tests/suite/test_meter_host.py"),
     ],

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
-from fixtures.meters.storages import StorageMode, StorageTable, living_storages, watching_resizes
+from fixtures.meters.storages import StorageMode, StorageTable, gradient_of, living_storages, watching_resizes
+from fixtures.platforms import playing_rank
 
 pytestmark = pytest.mark.cpu
 
@@ -150,3 +154,51 @@ def test_a_view_that_may_not_be_asked_counts() -> None:
     with pytest.raises(RuntimeError, match="modified inplace"):
         _ = views[0].is_leaf
     assert any(storage.data_ptr() == base.data_ptr() for storage in living_storages())
+
+
+def test_a_table_begins_with_nothing() -> None:
+    """Neither now nor at its peak."""
+    assert (StorageTable().current(), StorageTable().peak()) == (0, 0)
+
+
+def test_a_peak_begins_anew_with_what_is_alive(table: StorageTable) -> None:
+    """What was alive before counts no longer, until more is."""
+    kept, gone = bytes_of(KIB), bytes_of(2 * KIB)
+    del gone
+    table.reset_peak()
+    assert table.peak() == KIB
+    more = bytes_of(1)
+    assert table.peak() == KIB + 1
+    del kept, more
+
+
+def test_a_table_knows_whom_it_was_shown(table: StorageTable) -> None:
+    """A storage that it was given, while it lives, and no other."""
+    known = bytes_of(KIB).untyped_storage()
+    assert known in table
+    assert torch.UntypedStorage(KIB) not in table  # type: ignore[no-untyped-call]
+
+
+def test_gradients_live_too() -> None:
+    """Of a leaf, though nobody has asked for its gradient; a tensor that is none has no gradient to tell of."""
+    weight = torch.ones(KIB, requires_grad=True)
+    doubled = 2 * weight
+    doubled.sum().backward()  # type: ignore[no-untyped-call]
+    assert gradient_of(weight) is weight.grad
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gradient_of(doubled) is None
+    found = {storage.data_ptr() for storage in living_storages()}
+    assert weight.grad is not None
+    assert {weight.data_ptr(), doubled.data_ptr(), weight.grad.data_ptr()} <= found
+
+
+def test_a_wrapper_lives_by_what_it_wraps() -> None:
+    """With a DTensor comes the storage of its local tensor, and none of its own, which has no memory."""
+    with playing_rank(0, 2):
+        mesh = init_device_mesh("cpu", (2,))
+        before = list(living_storages())
+        sharded = DTensor.from_local(torch.ones(KIB), mesh, [Shard(0)])
+        known = {id(storage) for storage in before}
+        pointers = {storage.data_ptr() for storage in living_storages() if id(storage) not in known}
+    assert pointers == {sharded.to_local().data_ptr()}

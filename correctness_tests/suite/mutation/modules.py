@@ -31,6 +31,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.meters.traffic": ("test_meter_traffic_labels.py",),
     "fixtures.meters.growth": ("test_meter_growth_named.py",),
     "fixtures.meters.telemetry": ("test_meter_devices.py", "test_meter_telemetry.py"),
+    "fixtures.meters.clock": ("test_meter_clock.py",),
+    "fixtures.meters.host": ("test_meter_host.py",),
+    "fixtures.meters.collectives": ("test_meter_collectives_here.py", "test_meter_collectives.py"),
     "fixtures.gate.migration": ("test_baselines_migration.py",),
     "fixtures.measurements": ("test_measured_figures.py", "test_gate_comparisons.py"),
     "fixtures.gate.budget_verdicts": ("test_budget_verdicts.py", "test_budget_headlines.py", "test_budget_floors.py"),
@@ -77,9 +80,6 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 LATER: dict[str, tuple[str, ...]] = {
     "fixtures.meters.timeline": ("test_recorded_timeline.py",),
-    "fixtures.meters.host": ("test_meter_host.py",),
-    "fixtures.meters.clock": ("test_meter_clock.py",),
-    "fixtures.meters.collectives": ("test_meter_collectives_here.py", "test_meter_collectives.py"),
     "fixtures.meters.memory": ("test_meter_memory.py",),
     "fixtures.meters.storages": ("test_meter_storages.py",),
     "fixtures.meters.edges": ("test_recorded_timeline.py",),
