@@ -78,6 +78,7 @@ def test_repeated_command_gives_the_same_options(arguments: str) -> None:
         ("correctness_tests perf_tests/test_collectives.py", "perf_tests/test_collectives.py -m gpu"),
         ("perf_tests perf_tests/test_collectives.py", "perf_tests -m gpu"),
         ("-m 'cpu or gpu'", "perf_tests -m 'gpu and (cpu or gpu)'"),
+        ("-m '(cpu)or(gpu)'", "perf_tests -m 'gpu and ((cpu)or(gpu))'"),
         ("-m fsdp1", "perf_tests -m 'gpu and (fsdp1)'"),
         ("-m 'not fsdp1'", "perf_tests -m 'gpu and (not fsdp1)'"),
         ("-m 'gpu and not fsdp1'", "perf_tests -m 'gpu and not fsdp1'"),

@@ -45,7 +45,9 @@ experiment.lock_folder = lambda: Path(".")
 job.tried_reference = lambda *of: "gpt2-rehearsal"
 """
 """A conftest of sessions whose launches cost nothing; the last one of six never ends."""
-PROFILED = HANGING.replace("order == 5", "False") + """
+PROFILED = (
+    HANGING.replace("order == 5", "False")
+    + """
 from fixtures.ranks import pool
 class Hanging:
     def __init__(self, *of, **options):
@@ -53,6 +55,7 @@ class Hanging:
         time.sleep(300)
 pool.RankPool = Hanging
 """
+)
 """The same, but it is the first launch under the profiler, after all six, that never ends."""
 
 
