@@ -180,17 +180,23 @@ def test_a_table_knows_whom_it_was_shown(table: StorageTable) -> None:
 
 
 def test_gradients_live_too() -> None:
-    """Of a leaf, though nobody has asked for its gradient; a tensor that is none has no gradient to tell of."""
+    """Of a leaf, though nobody has asked for its gradient, which makes it an object of its own."""
     weight = torch.ones(KIB, requires_grad=True)
+    weight.sum().backward()  # type: ignore[no-untyped-call]
+    found = {storage.data_ptr() for storage in living_storages()}
+    assert weight.grad is not None
+    assert {weight.data_ptr(), weight.grad.data_ptr()} <= found
+
+
+def test_only_a_leaf_is_asked_for_its_gradient() -> None:
+    """Of any other tensor torch would warn."""
+    weight = torch.ones(2, requires_grad=True)
     doubled = 2 * weight
     doubled.sum().backward()  # type: ignore[no-untyped-call]
     assert gradient_of(weight) is weight.grad
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert gradient_of(doubled) is None
-    found = {storage.data_ptr() for storage in living_storages()}
-    assert weight.grad is not None
-    assert {weight.data_ptr(), doubled.data_ptr(), weight.grad.data_ptr()} <= found
 
 
 def test_a_wrapper_lives_by_what_it_wraps() -> None:
