@@ -32,6 +32,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "fixtures.meters.growth": ("test_meter_growth_named.py",),
     "fixtures.meters.telemetry": ("test_meter_devices.py", "test_meter_telemetry.py"),
     "fixtures.meters.clock": ("test_meter_clock.py",),
+    "fixtures.meters.bandwidth": ("test_bandwidth_laps.py",),
     "fixtures.meters.storages": ("test_meter_storages.py",),
     "fixtures.meters.host": ("test_meter_host.py",),
     "fixtures.meters.collectives": ("test_meter_collectives_here.py", "test_meter_collectives.py"),
@@ -84,7 +85,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "fixtures.meters.memory": ("test_meter_memory.py",),
     "fixtures.meters.edges": ("test_recorded_timeline.py",),
     "fixtures.meters.census": ("test_meter_census.py",),
-    "fixtures.meters.bandwidth": ("test_bandwidth.py",),
 }
 """Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
 
