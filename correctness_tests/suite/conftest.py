@@ -1,7 +1,8 @@
-"""The suite's own tests run whole sessions: none of them may speak to the CI that runs the tests."""
+"""The suite's own tests run whole sessions: none may speak to the CI that runs the tests, or be deaf to Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,3 +15,14 @@ def _no_ci_listens() -> Iterator[None]:
         for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sessions_hear_ctrl_c() -> Iterator[None]:
+    """Where a shell has started the tests in the background SIGINT is ignored, by every process that they start too."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -55,10 +55,13 @@ def try_whole(found: list[Fault], options: argparse.Namespace) -> int:
     )
     kinds = (options.only_kind,) if options.only_kind else KINDS
     rows = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the session that runs ends too
-    for row in Matrix(found, options.clean or 0, kinds, flags).rows(Kept.load(options.keep)):
-        print(line_of(row), flush=True)
-        rows.append(row)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the session that runs ends too
+    try:
+        for row in Matrix(found, options.clean or 0, kinds, flags).rows(Kept.load(options.keep)):
+            print(line_of(row), flush=True)
+            rows.append(row)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     bad = wrong(rows)
     print("", table_of(rows), "", f"{len(found)} faults: {totals(rows)}", *bad, sep="\n")
     return 1 if bad else 0
