@@ -88,6 +88,7 @@ RUN_BY = {
     "tox -e solo -- --rehearse": SOLO,
     "tox -e rehearse -- --profile on": "correctness_tests/suite/test_evidence.py: evidence.profile(plan(",
     "tox -e mutation": MUTATION,
+    "tox -e mutation -- --part 1/4": '.github/workflows/nightly.yml: tox -e mutation -- --part "$PART"',
     "tox -e mutation -- fixtures.gate.verdicts": MUTATION,
     "tox -e mutation -- --fresh fixtures.gate.noise": MUTATION,
     "tox -e zero3": "tox.ini: [testenv:zero3]",

@@ -14,7 +14,7 @@ from correctness_tests.suite.faults.__main__ import try_whole
 from correctness_tests.suite.planting import Fault, fault_names, find_test, load_fault
 from correctness_tests.suite.whole_runs import matrix, session
 from correctness_tests.suite.whole_runs.judge import Result, judge_clean, judge_cpu, judge_rehearsal
-from correctness_tests.suite.whole_runs.matrix import Kept, Matrix, part_of
+from correctness_tests.suite.whole_runs.matrix import Kept, Matrix
 from correctness_tests.suite.whole_runs.session import CPU, REHEARSAL, Failed, Session, arguments
 from correctness_tests.suite.whole_runs.table import summed, table_of, totals, wrong
 
@@ -139,20 +139,6 @@ def test_a_session_that_hangs_is_killed_at_its_limit(monkeypatch: pytest.MonkeyP
     """It is a crash, and never a green or a red session."""
     monkeypatch.setattr(session, "LIMIT_S", 0.0)
     assert judge_clean(session.run_session(CPU, None)).result is Result.CRASHED
-
-
-@pytest.mark.parametrize("part", ["0/4", "5/4", "2", "a/b", "1/", "-1/4"])
-def test_a_part_that_is_none_is_refused(part: str) -> None:
-    """Nothing passes by not running."""
-    with pytest.raises(ValueError, match=r"is no part of the matrix: 1/4 to 4/4 are its quarters"):
-        part_of([SEEN], part)
-
-
-def test_the_parts_are_the_whole() -> None:
-    """Every fault is in one part of four."""
-    faults = [load_fault(name) for name in fault_names()]
-    parts = [fault.name for number in range(1, 5) for fault in part_of(faults, f"{number}/4")]
-    assert sorted(parts) == fault_names()
 
 
 @pytest.mark.parametrize("name", fault_names())

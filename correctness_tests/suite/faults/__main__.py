@@ -10,8 +10,9 @@ import signal
 import sys
 from pathlib import Path
 
+from correctness_tests.suite.parts import part
 from correctness_tests.suite.planting import Fault, Outcome, fault_names, load_fault, try_fault, try_without
-from correctness_tests.suite.whole_runs.matrix import KINDS, Kept, Matrix, part_of
+from correctness_tests.suite.whole_runs.matrix import KINDS, Kept, Matrix
 from correctness_tests.suite.whole_runs.table import line_of, table_of, totals, wrong
 from fixtures.extras import ZERO3
 
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     found = [load_fault(name) for name in options.only or runnable()]
     if options.part:
-        found = part_of(found, options.part)
+        found = options.part.of(found)
     return try_alone(found, options.clean or 0) if options.fast else try_whole(found, options)
 
 
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     found = argparse.ArgumentParser(prog="python -m correctness_tests.suite.faults", description=__doc__)
     found.add_argument("--only", nargs="+", choices=fault_names(), metavar="FAULT", help="these faults (default: all)")
-    found.add_argument("--part", metavar="I/N", help="the I-th of N parts of them (default: all)")
+    found.add_argument("--part", type=part, metavar="I/N", help="the I-th of N parts of them (default: all)")
     found.add_argument("--clean", type=int, metavar="N", help="runs with no fault (default: none)")
     found.add_argument("--fast", action="store_true", help="only the tests that the faults name, in this process")
     found.add_argument("--only-kind", choices=KINDS, help="only this kind of session (default: both)")

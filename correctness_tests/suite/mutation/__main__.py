@@ -15,6 +15,7 @@ from pathlib import Path
 from correctness_tests.suite.mutation.modules import LATER, MODULES
 from correctness_tests.suite.mutation.survivors import Explained, explanations, unexplained
 from correctness_tests.suite.mutation.workplace import TIMEOUT, Mutant, WorkplaceError, forget, mutants_of
+from correctness_tests.suite.parts import part
 
 LOWEST_SCORE = 0.90
 TESTS = {**MODULES, **LATER}
@@ -26,17 +27,11 @@ def main() -> int:
     if importlib.util.find_spec("mutmut") is None:
         print("mutation: mutmut is not installed: pip install -e .[mutation]", file=sys.stderr)
         return 2
-    parser = argparse.ArgumentParser(prog="python -m correctness_tests.suite.mutation", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted names (default: MODULES in modules.py)")
-    parser.add_argument("--folder", type=Path, default=Path(".mutation"), metavar="DIR", help="default: .mutation")
-    parser.add_argument("--fresh", action="store_true", help="try all again, also what an earlier run has tried")
-    options = parser.parse_args()
-    if strangers := sorted(set(options.modules) - set(TESTS)):
-        parser.error(f"no tests are named for {', '.join(strangers)} in modules.py; known: {', '.join(TESTS)}")
+    options = _options()
     print(f"{'module':{WIDTH}}  mutants  killed  explained  unexplained   score")
     explained = explanations()
     wrong = []
-    for module in options.modules or MODULES:
+    for module in options.modules:
         if options.fresh:
             forget(module, options.folder)
         try:
@@ -47,8 +42,24 @@ def main() -> int:
             continue
         if not _show(module, mutants, explained.get(module, [])):
             wrong.append(module)
-    print(f"{len(options.modules or MODULES)} modules: {len(wrong)} wrong", *wrong, sep="\n")
+    print(f"{len(options.modules)} modules: {len(wrong)} wrong", *wrong, sep="\n")
     return 1 if wrong else 0
+
+
+def _options() -> argparse.Namespace:
+    """The command line's, ``modules`` those to try; ends the process for one that is not known."""
+    parser = argparse.ArgumentParser(prog="python -m correctness_tests.suite.mutation", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted names (default: MODULES in modules.py)")
+    parser.add_argument("--part", type=part, metavar="I/N", help="the I-th of N parts of them (default: all)")
+    parser.add_argument("--folder", type=Path, default=Path(".mutation"), metavar="DIR", help="default: .mutation")
+    parser.add_argument("--fresh", action="store_true", help="try all again, also what an earlier run has tried")
+    options = parser.parse_args()
+    if strangers := sorted(set(options.modules) - set(TESTS)):
+        parser.error(f"no tests are named for {', '.join(strangers)} in modules.py; known: {', '.join(TESTS)}")
+    options.modules = options.modules or list(MODULES)
+    if options.part:
+        options.modules = options.part.of(options.modules)
+    return options
 
 
 def _show(module: str, mutants: list[Mutant], explained: list[Explained]) -> bool:

@@ -77,11 +77,3 @@ class Matrix:
         if (name, kind) not in kept.sessions:
             kept.keep(name, kind, run(kind, fault, self.options if kind == CPU else ()))
         return kept.sessions[name, kind]
-
-
-def part_of(faults: Sequence[Fault], part: str) -> list[Fault]:
-    """``2/4``: every fourth fault from the second on; ValueError for anything but a part of a whole."""
-    number, _, count = part.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise ValueError(f"{part!r} is no part of the matrix: 1/4 to 4/4 are its quarters")
-    return list(faults[int(number) - 1 :: int(count)])
