@@ -10,9 +10,9 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_ci_listens() -> Iterator[None]:
-    """Sessions inside tests neither write the real job summary nor annotate the real run."""
+    """Sessions inside tests neither write the real job summary nor annotate the real run, and may update baselines."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
+        for name in ("CI", "GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
             patch.delenv(name, raising=False)
         yield
 

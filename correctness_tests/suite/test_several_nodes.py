@@ -130,7 +130,7 @@ def test_job_script_launches_in_balanced_order(tmp_path: Path) -> None:
     """With srun and torchrun replaced, its launches are those of a job of 6 rounds: A B C, C B A, C B A, A B C, ..."""
     for name, line in {
         "srun": 'echo "$@" >> "$LOG"',
-        "scontrol": "echo node-a; echo node-b",
+        "scontrol": "echo node-a; seq -f node-%g 20000",  # more than a pipe holds
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
