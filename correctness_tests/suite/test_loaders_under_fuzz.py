@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from typing import Any
 
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 from correctness_tests.suite.broken_files import values
 from correctness_tests.suite.fuzz import __main__ as command
+from correctness_tests.suite.fuzz import loaders
+from correctness_tests.suite.fuzz.engine import IMPORTED_LATE
 from correctness_tests.suite.fuzz.loaders import LOADERS, attempt, seeds
 from correctness_tests.suite.fuzz.trees import places, replace_at
 from fixtures.errors import UsageError
@@ -52,6 +56,13 @@ def test_what_once_broke_a_loader_is_refused() -> None:
     """Every input that fuzzing has found: its loader accepts or refuses it now."""
     for path in FINDINGS:
         attempt(path.name.partition("-")[0], path.read_bytes())
+
+
+def test_what_a_loader_imports_late_is_instrumented() -> None:
+    """The fuzzer sees the branches of modules that are imported by name before it begins, and of no others."""
+    functions = [node for node in ast.parse(inspect.getsource(loaders)).body if isinstance(node, ast.FunctionDef)]
+    late = {node.module for f in functions for node in ast.walk(f) if isinstance(node, ast.ImportFrom)}
+    assert late == set(IMPORTED_LATE)
 
 
 def test_what_breaks_a_loader_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

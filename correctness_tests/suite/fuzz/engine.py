@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -17,6 +18,8 @@ from correctness_tests.suite.fuzz.__main__ import FINDINGS
 from correctness_tests.suite.fuzz.trees import mutated
 
 TOKENS = ("NaN", "Infinity", "1e999", "-1", "null", "true", "[[[[", '{"', '":', "9" * 25, "\\ud800", "\\u0000", ":")
+IMPORTED_LATE = ("fixtures.platforms", "fixtures.workloads")
+"""What a loader imports only when it runs, because of torch: imported after instrumentation no branch would be seen."""
 MAX_INPUT_BYTES = 20_000
 INPUT_CPU_S = 10.0
 """CPU seconds that one input may take: a starved process has used none while it waits."""
@@ -36,6 +39,9 @@ def fuzz(loader: str, minutes: float, folder: Path, corpus: Path) -> None:
 
     with atheris.instrument_imports(include=["fixtures"]):
         from correctness_tests.suite.fuzz.loaders import attempt, seeds
+
+        for module in IMPORTED_LATE:
+            importlib.import_module(module)
 
     begun = time.process_time()
     tried = 0
