@@ -105,6 +105,7 @@ def test_a_step_that_leaves_nothing() -> None:
 def test_entries_are_named_by_module_and_global(container: Any, leave: Callable[[Any, int], object]) -> None:
     """Of each kind of container, mere numbers too; beside a global that holds something else."""
     kept = container.copy()  # made under the frozen heap
+    leave(container.copy(), 0)  # at its first use Python notes that a list is no mapping
     home = module(OTHER=[1, 2], KEPT=kept, MORE={})
     grown = measure_growth(numbered(lambda n: leave(home.KEPT, n)), STEPS)
     assert grown == Growth(STEPS, entries={"grown.KEPT": STEPS})
