@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+from correctness_tests.meshes import mesh_of_two
 from correctness_tests.training import check_same, whole
 from correctness_tests.versions import wrong_on_torch_2_9
 from fixtures.ranks.pool import RankPool
@@ -54,7 +54,7 @@ class MLP(nn.Module):
 
 def sharded_mlp(hidden: int) -> tuple[MLP, int]:
     """On a rank: the model cut by columns and rows over TENSOR ranks, then sharded over DATA; and its data rank."""
-    mesh = init_device_mesh("cpu", (DATA, TENSOR), mesh_dim_names=("data", "tensor"))
+    mesh = mesh_of_two(DATA, TENSOR, ("data", "tensor"))
     model = MLP(hidden)
     parallelize_module(model, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
     fully_shard(model, mesh=mesh["data"])

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from correctness_tests.gradients import SEED, Gradients
+from correctness_tests.meshes import mesh_of_two
 from fixtures.models import MLPBlock
 from fixtures.ranks.worker import current
 from fixtures.strategies import rank_generator
@@ -135,8 +136,7 @@ def mesh_of(variant: Variant, world_size: int) -> DeviceMesh:
     """The 1-D mesh, or the 2-D mesh of HSDP."""
     if not variant.replicas:
         return init_device_mesh("cpu", (world_size,), mesh_dim_names=("shard",))
-    shape = (variant.replicas, world_size // variant.replicas)
-    return init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
+    return mesh_of_two(variant.replicas, world_size // variant.replicas, ("replicate", "shard"))
 
 
 def batches(rank: int, variant: Variant, steps: int) -> Iterator[list[Tensor]]:
