@@ -20,7 +20,7 @@ BENCH = "tox.ini: {[testenv:readme]bench}"
 RUN_BY = {
     "pip install tox": ".ci/run: install --quiet --disable-pip-version-check tox",
     "tox -e rehearse": "tox.ini: {[testenv:rehearse]commands}",
-    "tox -e cpu": '.ci/run: tox" -e lint,cpu,readme',
+    "tox -e cpu": ".ci/run: --parallel-live -e lint,cpu",
     "pip install torch==2.13.0": "tox.ini: deps = torch=={env:TORCH_VERSION:2.13.0}",
     "pip install -e .[test]": "tox.ini: extras = test",
     "pytest -m cpu": "tox.ini: commands = pytest -m cpu",
