@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 
 from fixtures.options import SUITE
-from fixtures.spent import LAUNCHES
+from fixtures.session.spent import LAUNCHES
 
 COMMAND = ("-m", "pytest", "perf_tests", "--report", "-m", "gpu", "--rehearse", "--history", "off")
 

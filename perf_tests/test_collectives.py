@@ -6,9 +6,9 @@ import pytest
 
 from fixtures import ledger
 from fixtures.gate.comparisons import RANK0_ONLY
-from fixtures.job import Job
 from fixtures.measurements import ALONE, CollectiveTally, Measurement
-from fixtures.selection import each_arm
+from fixtures.session.job import Job
+from fixtures.session.selection import each_arm
 
 pytestmark = pytest.mark.gpu
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.budget_plugin import parametrize_budget
-from fixtures.budgets import Budgeted, Budgets
+from fixtures.session.budget_plugin import parametrize_budget
+from fixtures.session.budgets import Budgeted, Budgets
 
 pytestmark = pytest.mark.cpu
 

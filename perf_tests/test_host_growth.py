@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from fixtures.budgets import BUDGET_ARMS, WORLD_SIZE
 from fixtures.measurements import Settings
 from fixtures.meters.growth import Growth, measure_growth
 from fixtures.ranks.pool import RankPool
 from fixtures.ranks.worker import current
+from fixtures.session.budgets import BUDGET_ARMS, WORLD_SIZE
 from fixtures.training import Arm, Trainer
 
 pytestmark = pytest.mark.cpu

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.job import Job
-from fixtures.selection import each_pair
+from fixtures.session.job import Job
+from fixtures.session.selection import each_pair
 
 pytestmark = pytest.mark.gpu
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fixtures.gate.comparisons import RANK0_ONLY
-from fixtures.job import Job
 from fixtures.measurements import ALONE
-from fixtures.selection import each_arm
+from fixtures.session.job import Job
+from fixtures.session.selection import each_arm
 
 pytestmark = pytest.mark.gpu
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.budget_plugin import parametrize_budget
-from fixtures.budgets import Budgeted, Budgets
 from fixtures.measurements import ARMS
+from fixtures.session.budget_plugin import parametrize_budget
+from fixtures.session.budgets import Budgeted, Budgets
 
 pytestmark = pytest.mark.gpu
 

@@ -10,10 +10,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fixtures.gate.comparisons import RANK0_ONLY
-from fixtures.job import Job
 from fixtures.measurements import ALONE
 from fixtures.report.benchmarks import RecordedClock, arm_info
-from fixtures.selection import each_arm, each_pair
+from fixtures.session.job import Job
+from fixtures.session.selection import each_arm, each_pair
 
 pytestmark = pytest.mark.gpu
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures import ledger
-from fixtures.budgets import BUDGET_ARMS, WORKLOADS, WORLD_SIZE, Budgets
 from fixtures.gate.budgets import compared
+from fixtures.session.budgets import BUDGET_ARMS, WORKLOADS, WORLD_SIZE, Budgets
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 from perf_tests.budgets import UNEVEN
 

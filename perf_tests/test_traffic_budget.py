@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from fixtures import ledger
-from fixtures.budget_plugin import parametrize_budget
-from fixtures.budgets import BUDGET_ARMS, WORKLOADS, WORLD_SIZE, Budgeted, Budgets
 from fixtures.ledger import Precision
 from fixtures.measurements import ALONE
 from fixtures.ranks.pool import RankPool
+from fixtures.session.budget_plugin import parametrize_budget
+from fixtures.session.budgets import BUDGET_ARMS, WORKLOADS, WORLD_SIZE, Budgeted, Budgets
 from fixtures.workloads import build_cheaply, resolve_workload, unit_shapes
 from perf_tests.budgets import ARMS, CASE_IDS, CASES, readings
 

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from fixtures.budgets import READINGS, load_readings
 from fixtures.errors import UsageError
 from fixtures.gate.upgrade import budget_moves, split_moves, stacks_of
 from fixtures.measurements import ALONE
@@ -30,6 +29,7 @@ from fixtures.report.results import load_nights
 from fixtures.report.tables import render
 from fixtures.report.upgrade_budgets import Stacks, conclusion, upgrade_budget_text
 from fixtures.report.upgrades import upgrade_notes, upgrade_table
+from fixtures.session.budgets import READINGS, load_readings
 
 ORDER = ("old", "new", "new", "old")
 SESSION_ENDS = (0, 1)

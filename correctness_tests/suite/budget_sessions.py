@@ -8,14 +8,14 @@ import pytest
 
 from correctness_tests.suite.synthetic_budgets import TORCH13, accepted, reading
 from fixtures.arm_budgets import ArmReading
-from fixtures.budgets import PLATFORM, Budgets
 from fixtures.gate.budget_files import budgets_path, render_budgets
 from fixtures.gate.budgets import BudgetFile
 from fixtures.measurements import WorkloadRecord
+from fixtures.session.budgets import PLATFORM, Budgets
 
 CHECKS = """
 import pytest
-from fixtures.budget_plugin import parametrize_budget
+from fixtures.session.budget_plugin import parametrize_budget
 pytestmark = pytest.mark.cpu
 def pytest_generate_tests(metafunc):
     parametrize_budget(metafunc, "{budget}", arms=["fsdp2"])
@@ -40,9 +40,9 @@ class Session:
         pytester.makeini("[pytest]\nmarkers =\n  cpu: one tier\n  gpu: the other\n")
         pytester.makepyfile(**{f"test_{b}": CHECKS.format(budget=b) for b in self.readings})
         monkeypatch.setattr(Budgets, "reading", lambda budgets, workload, arm: self.read(workload))
-        monkeypatch.setattr("fixtures.budgets.tried_reference", lambda workload, rehearse: workload)
-        monkeypatch.setattr("fixtures.budgets.code_commit", lambda: ("abc1234", self.dirty))
-        monkeypatch.setattr("fixtures.budgets.WORKLOADS", ("mlp",))
+        monkeypatch.setattr("fixtures.session.budgets.tried_reference", lambda workload, rehearse: workload)
+        monkeypatch.setattr("fixtures.session.budgets.code_commit", lambda: ("abc1234", self.dirty))
+        monkeypatch.setattr("fixtures.session.budgets.WORKLOADS", ("mlp",))
 
     def read(self, workload: str) -> ArmReading:
         """What a rank would hand back."""

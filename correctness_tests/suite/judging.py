@@ -73,7 +73,7 @@ def told_command(result: pytest.RunResult) -> list[str]:
 FAILING_BESIDE = "import pytest\n@pytest.mark.cpu\ndef test_plain():\n    assert 'the sun' == 'the moon'\n"
 """A test outside the job, which fails."""
 STALE_BUDGET = """
-from fixtures.budgets import BudgetSummary
+from fixtures.session.budgets import BudgetSummary
 def pytest_collection_finish(session):
     budgets = session.config.pluginmanager.get_plugin("shardgate-budgets")
     budgets.summaries.append(BudgetSummary(lines=[], complaints=["stale: no test has this budget"]))

@@ -20,12 +20,12 @@ import torch.distributed as dist
 
 from correctness_tests.suite import faults
 from correctness_tests.suite.faults import Caught
-from fixtures.budgets import Budgets
 from fixtures.measurements import Settings
 from fixtures.options import DEFAULT_WORKLOAD, GPU_LAUNCHES, GPU_WORLD_SIZE, SUITE, Options
 from fixtures.platforms import Platform
 from fixtures.ranks.failures import RanksFailedError
 from fixtures.ranks.pool import RankPool
+from fixtures.session.budgets import Budgets
 
 NAMED_TEST = re.compile(r"Must fail:\s+``((?:correctness_tests|perf_tests)/[\w/]+\.py::test_\w+)``")
 

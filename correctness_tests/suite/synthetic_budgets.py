@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fixtures.budgets import PLATFORM
 from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.budget_verdicts import JudgedBudget, judge_budget
 from fixtures.gate.budgets import BudgetCase, BudgetFile, Reading, figures_of
 from fixtures.gate.entries import StoredWorkload
 from fixtures.gate.proposals import Asked
 from fixtures.measurements import Provenance, Stack
+from fixtures.session.budgets import PLATFORM
 
 TORCH13 = Stack(torch="2.13.0+cpu", python="3.11.7")
 TORCH14 = Stack(torch="2.14.1", python="3.11.7")

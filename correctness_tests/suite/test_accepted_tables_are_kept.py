@@ -74,7 +74,7 @@ def test_a_session_says_that_its_table_came_too_late(judge: Judge, monkeypatch: 
         write_baseline(directory, theirs, replaces=stored())
         return write_baseline(directory, file, replaces=replaces)
 
-    monkeypatch.setattr("fixtures.kept.write_network", late)
+    monkeypatch.setattr("fixtures.session.kept.write_network", late)
     result = judge.judge(*UPDATE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["ERROR: accepted bandwidth table not kept: *changed since this session read it*"])

@@ -9,10 +9,11 @@ import pytest
 from correctness_tests.suite.judging import CHECKS
 from correctness_tests.suite.synthetic import ARMS, Job
 from correctness_tests.suite.test_commands import options_of
-from fixtures import job, plugin, selection
+from fixtures import plugin
 from fixtures.errors import UsageError
 from fixtures.extras import FSDP1, ZERO3, Extra, Part
 from fixtures.platforms import playing_rank
+from fixtures.session import job, selection
 from fixtures.strategies import build_model, get_strategy
 from fixtures.workloads import resolve_workload
 

@@ -11,12 +11,12 @@ import pytest
 from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
 from correctness_tests.suite.synthetic import Job, accepted
 from fixtures.gate.comparisons import compare
-from fixtures.kept import Kept
 from fixtures.report.__main__ import main
 from fixtures.report.bandwidth import PATH
 from fixtures.report.judged import load_verdicts
 from fixtures.report.results import save_results
 from fixtures.report.steps import NAME
+from fixtures.session.kept import Kept
 
 pytestmark = pytest.mark.cpu
 

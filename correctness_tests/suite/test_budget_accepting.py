@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from correctness_tests.suite.synthetic_budgets import MODEL, accepted, judged, memory, provenance
-from fixtures.budgets import PLATFORM
 from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.budget_verdicts import JudgedBudget, judge_budget
 from fixtures.gate.budgets import BudgetCase, BudgetFile, Reading
 from fixtures.gate.patterns import fewest_names
 from fixtures.gate.proposals import Asked
 from fixtures.report.budgets import accept_lines, budget_message, refused_lines
+from fixtures.session.budgets import PLATFORM
 
 pytestmark = pytest.mark.cpu
 

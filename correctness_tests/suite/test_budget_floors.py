@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from correctness_tests.suite.synthetic_budgets import MODEL, TORCH13, accepted, case, host, judged, provenance
-from fixtures.budgets import PLATFORM
 from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.budget_verdicts import judge_budget
 from fixtures.gate.budgets import BudgetFile, Reading
 from fixtures.gate.entries import StoredWorkload
 from fixtures.gate.proposals import Asked
 from fixtures.measurements import Stack
+from fixtures.session.budgets import PLATFORM
 
 pytestmark = pytest.mark.cpu
 

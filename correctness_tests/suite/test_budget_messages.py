@@ -16,11 +16,11 @@ from correctness_tests.suite.synthetic_budgets import (
     reading,
     traffic,
 )
-from fixtures.budgets import PLATFORM
 from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.proposals import Asked
 from fixtures.measurements import Stack
 from fixtures.report.budgets import budget_lines, budget_message, proposal_lines
+from fixtures.session.budgets import PLATFORM
 
 pytestmark = pytest.mark.cpu
 

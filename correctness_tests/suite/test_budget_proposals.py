@@ -18,7 +18,6 @@ from correctness_tests.suite.synthetic_budgets import (
     provenance,
     reading,
 )
-from fixtures.budgets import PLATFORM
 from fixtures.errors import UsageError
 from fixtures.gate.budget_proposals import BudgetProposal, is_budget, propose_budgets, stale_keys
 from fixtures.gate.budget_verdicts import JudgedBudget, judge_budget
@@ -26,6 +25,7 @@ from fixtures.gate.budgets import LOOP, BudgetEntry, BudgetFile, Floor, PastBudg
 from fixtures.gate.entries import MAX_HISTORY, StoredStack
 from fixtures.gate.proposals import Asked
 from fixtures.measurements import UserCode
+from fixtures.session.budgets import PLATFORM
 
 pytestmark = pytest.mark.cpu
 

@@ -22,13 +22,13 @@ from correctness_tests.suite.synthetic_budgets import (
     reading,
     traffic,
 )
-from fixtures.budgets import PLATFORM
 from fixtures.gate.budget_proposals import propose_budgets
 from fixtures.gate.budget_verdicts import judge_budget, moved, total_calls
 from fixtures.gate.budgets import Reading, StackLabel, nearest
 from fixtures.gate.proposals import Asked
 from fixtures.gate.verdicts import Verdict
 from fixtures.measurements import Stack
+from fixtures.session.budgets import PLATFORM
 
 pytestmark = pytest.mark.cpu
 

@@ -15,10 +15,10 @@ from correctness_tests.suite.synthetic_budgets import (
     judged,
     memory,
 )
-from fixtures.budgets import load_readings
 from fixtures.gate.budget_files import load_budgets
 from fixtures.gate.budgets import Reading
 from fixtures.measurements import Stack
+from fixtures.session.budgets import load_readings
 
 pytestmark = pytest.mark.cpu
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.budgets import BUDGET_ARMS, PLATFORM, WORKLOADS
 from fixtures.gate.budget_files import SCHEMA, budgets_path, load_budgets, render_budgets, schema_text
 from fixtures.gate.budgets import BUDGETS, BY_STACK, BudgetCase
+from fixtures.session.budgets import BUDGET_ARMS, PLATFORM, WORKLOADS
 
 pytestmark = pytest.mark.cpu
 

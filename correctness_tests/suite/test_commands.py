@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import budget_command, session_command
 from fixtures.options import SUITE, Options, add_options
 from fixtures.report.messages import accept_command
+from fixtures.session.commands import budget_command, session_command
 
 pytestmark = pytest.mark.cpu
 

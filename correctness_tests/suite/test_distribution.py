@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.distribution import LONGEST_FIRST, OneJob
+from fixtures.session.distribution import LONGEST_FIRST, OneJob
 
 pytestmark = pytest.mark.cpu
 

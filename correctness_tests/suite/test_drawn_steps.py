@@ -9,7 +9,6 @@ from threading import current_thread
 import pytest
 
 from correctness_tests.suite.pages import NIGHT, step
-from fixtures.drawn_steps import drawing, drawn_steps
 from fixtures.errors import UsageError
 from fixtures.ledger import GPT2_LARGE_PSI
 from fixtures.measurements import Measurement
@@ -19,6 +18,7 @@ from fixtures.report.page_accounts import experiment_accounts
 from fixtures.report.pages import Run
 from fixtures.report.pictures.style import Picture
 from fixtures.report.steps import NAME, load_steps, save_steps
+from fixtures.session.drawn_steps import drawing, drawn_steps
 
 pytestmark = pytest.mark.cpu
 

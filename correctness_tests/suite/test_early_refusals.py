@@ -10,9 +10,9 @@ import pytest
 from correctness_tests.suite.judging import Judge, judge
 from correctness_tests.suite.test_commands import options_of
 from correctness_tests.suite.test_user_code import CLEAN, DIRTY
-from fixtures.early_refusals import Check, refuse_names, refuse_update
 from fixtures.errors import UsageError
 from fixtures.gate.proposals import Asked
+from fixtures.session.early_refusals import Check, refuse_names, refuse_update
 
 pytestmark = pytest.mark.cpu
 
@@ -25,8 +25,8 @@ CASE = "mlp/fsdp2:ddp/resident"
 
 def test_uncommitted_code_is_refused_at_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit status 4 and one sentence before the workload is tried or launched: nothing is measured or written."""
-    monkeypatch.setattr("fixtures.job.code_commit", lambda: ("abc1234", True))
-    monkeypatch.setattr("fixtures.job.tried_reference", lambda *of: pytest.fail("a rank was started"))
+    monkeypatch.setattr("fixtures.session.job.code_commit", lambda: ("abc1234", True))
+    monkeypatch.setattr("fixtures.session.job.tried_reference", lambda *of: pytest.fail("a rank was started"))
     before = sorted(judge.pytester.path.glob("[!.]*"))
     given = ("-p", "fixtures.plugin", "-m", "gpu", "--rehearse", "-k", "resident", "--baselines", "accepted")
     result = judge.pytester.runpytest_inprocess(*given, *UPDATE)

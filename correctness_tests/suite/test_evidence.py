@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from fixtures.evidence import Evidence
 from fixtures.experiment import Plan
 from fixtures.gate.holdings import Holdings, evidence_lines
 from fixtures.inspection import inspect_arm
-from fixtures.kept import Kept
 from fixtures.lanes import exposed_ms
 from fixtures.measurements import Settings
 from fixtures.platforms import Platform
 from fixtures.ranks.pool import RankPool
+from fixtures.session.evidence import Evidence
+from fixtures.session.kept import Kept
 from fixtures.torch_internals import allocations_of
 from fixtures.training import Arm
 

@@ -15,13 +15,13 @@ from correctness_tests.suite import flight_jobs
 from correctness_tests.suite.synthetic import Job
 from fixtures import experiment
 from fixtures.experiment import Plan
-from fixtures.kept import Kept
 from fixtures.measurements import Measurement, Settings
 from fixtures.platforms import Platform
 from fixtures.ranks.failures import FailureKind, RankFailure, RanksFailedError
 from fixtures.ranks.flight import TORCHS_OWN, file_of, read_records, recorder_environment, unfinished
 from fixtures.ranks.pool import RankPool
 from fixtures.report.results import load_results
+from fixtures.session.kept import Kept
 
 pytestmark = pytest.mark.cpu
 

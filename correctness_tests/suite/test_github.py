@@ -12,7 +12,7 @@ import pytest
 from correctness_tests.suite.judging import FAILING_BESIDE, NIGHT, ROOT, STALE_BUDGET, Judge, judge, slipped
 from correctness_tests.suite.synthetic import accepted
 from fixtures.gate.comparisons import compare
-from fixtures.github import Failure, GitHub
+from fixtures.session.github import Failure, GitHub
 
 pytestmark = pytest.mark.cpu
 

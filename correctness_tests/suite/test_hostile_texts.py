@@ -22,12 +22,12 @@ from correctness_tests.suite.synthetic import Job, accepted
 from correctness_tests.suite.test_page import Document
 from fixtures.accounts import Account
 from fixtures.gate.comparisons import Comparison, compare
-from fixtures.github import Failure, GitHub
 from fixtures.history.exports import otava_csv
 from fixtures.report.messages import failure_message
 from fixtures.report.pages import Run, render_page
 from fixtures.report.tables import arms_table, render, verdict_table
 from fixtures.report.text import noted, plain, wrapped
+from fixtures.session.github import Failure, GitHub
 
 pytestmark = pytest.mark.cpu
 

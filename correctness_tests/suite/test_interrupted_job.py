@@ -12,11 +12,11 @@ from correctness_tests.suite.synthetic import Job as Night
 from correctness_tests.suite.synthetic import accepted
 from fixtures.errors import UsageError
 from fixtures.gate.proposals import Asked
-from fixtures.job import Job, JobFailedError
 from fixtures.measurements import Settings
 from fixtures.options import Options
 from fixtures.report.results import load_results, save_results
 from fixtures.report.terminal import JobSummary
+from fixtures.session.job import Job, JobFailedError
 
 pytestmark = pytest.mark.cpu
 

@@ -17,12 +17,12 @@ from correctness_tests.suite.judging import NIGHT, ROOT, Judge, judge
 from correctness_tests.suite.synthetic import Job
 from fixtures.errors import UsageError
 from fixtures.gate.comparisons import compare
-from fixtures.kept import Kept
 from fixtures.measurements import Measurement
 from fixtures.report.results import launch_name, load_results, save_results
 from fixtures.report.stored import stored_run
 from fixtures.report.unfinished import Unfinished
-from fixtures.speaking import terminable
+from fixtures.session.kept import Kept
+from fixtures.session.speaking import terminable
 
 pytestmark = pytest.mark.cpu
 
@@ -33,7 +33,8 @@ HANGING = """
 import time
 from pathlib import Path
 from correctness_tests.suite.synthetic import Job
-from fixtures import experiment, job
+from fixtures import experiment
+from fixtures.session import job
 NIGHT = {(m.strategy, m.launch): m for m in Job(launches=3).measurements()}
 def launch(plan, strategy, number, order, watch):
     if order == 5:

@@ -87,7 +87,7 @@ def test_what_is_found_while_judging_is_told_too(judge: Judge, monkeypatch: pyte
     def refuse(*of: object, **options: object) -> None:
         raise UsageError("a reason that can't be stored")
 
-    monkeypatch.setattr("fixtures.job.propose", refuse)
+    monkeypatch.setattr("fixtures.session.job.propose", refuse)
     result = judge.run(NIGHT, "--update-baselines", "--reason", "x", "--junitxml", "junit.xml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "a reason that can't be stored" in failures(judge).values()

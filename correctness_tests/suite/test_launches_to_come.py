@@ -15,9 +15,9 @@ from correctness_tests.suite.test_time_left import PLAN, Night
 from correctness_tests.suite.test_time_limit import job_of
 from fixtures import experiment
 from fixtures.experiment import LaunchDone, Plan, run
-from fixtures.job_header import job_header
 from fixtures.measurements import Measurement, Settings
 from fixtures.platforms import Platform
+from fixtures.session.job_header import job_header
 
 pytestmark = pytest.mark.cpu
 

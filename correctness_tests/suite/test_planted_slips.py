@@ -13,9 +13,9 @@ import pytest
 
 from fixtures.errors import UsageError
 from fixtures.gate.proposals import Asked
-from fixtures.job import Job, JobFailedError
 from fixtures.measurements import Settings
 from fixtures.options import Options
+from fixtures.session.job import Job, JobFailedError
 from perf_tests import test_collectives, test_no_growth
 
 pytestmark = pytest.mark.cpu

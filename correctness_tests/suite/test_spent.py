@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from fixtures.report.text import noted
-from fixtures.selection import will_rehearse
-from fixtures.spent import LAUNCHES, Spent, session_s, spent_line
+from fixtures.session.selection import will_rehearse
+from fixtures.session.spent import LAUNCHES, Spent, session_s, spent_line
 from fixtures.tiers import is_of_another_tier
 from perf_tests import bench_session
 from perf_tests.bench_session import spent_by, table

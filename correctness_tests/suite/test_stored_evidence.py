@@ -12,14 +12,14 @@ import pytest
 
 from correctness_tests.suite.judging import NIGHT, Judge, judge, slipped
 from correctness_tests.suite.synthetic import accepted
-from fixtures.evidence import Evidence
 from fixtures.gate.comparisons import Comparison, compare
-from fixtures.kept import Kept
 from fixtures.report.evidence_lines import LONGEST, MAX_LINES, NAME, load_evidence, save_evidence, shown_of
 from fixtures.report.judged import save_judged
 from fixtures.report.results import save_results
 from fixtures.report.stored import stored_run
 from fixtures.report.summary import main
+from fixtures.session.evidence import Evidence
+from fixtures.session.kept import Kept
 
 pytestmark = pytest.mark.cpu
 

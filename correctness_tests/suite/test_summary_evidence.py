@@ -14,11 +14,11 @@ from correctness_tests.suite.synthetic import accepted
 from correctness_tests.suite.test_commands import options_of
 from correctness_tests.suite.test_time_limit import job_of
 from fixtures.gate.comparisons import compare
-from fixtures.github import GitHub
 from fixtures.report.judged import save_judged
 from fixtures.report.pages import Run, rows
 from fixtures.report.summary import COMMENT_LIMIT, LEAST, main, markdown
 from fixtures.report.terminal import JobSummary
+from fixtures.session.github import GitHub
 
 pytestmark = pytest.mark.cpu
 

@@ -13,8 +13,6 @@ import pytest
 from correctness_tests.suite.synthetic import ARMS, Job, accepted
 from correctness_tests.suite.test_commands import options_of
 from correctness_tests.suite.test_time_limit import job_of, timed_run
-from fixtures import evidence
-from fixtures.evidence import Evidence
 from fixtures.experiment import Outcome, Plan
 from fixtures.gate.comparisons import compare
 from fixtures.gate.holdings import Holdings
@@ -22,6 +20,8 @@ from fixtures.gate.time_limit import TimeLeft, TimeLimit
 from fixtures.inspection import Inspected
 from fixtures.measurements import Settings
 from fixtures.platforms import Platform
+from fixtures.session import evidence
+from fixtures.session.evidence import Evidence
 from fixtures.timelines import Timeline
 
 pytestmark = pytest.mark.cpu

@@ -15,12 +15,12 @@ from correctness_tests.suite.test_commands import options_of
 from fixtures import experiment
 from fixtures.errors import UsageError
 from fixtures.experiment import Outcome, Plan, run
-from fixtures.job import Job as MeasuredJob
 from fixtures.measurements import Measurement, Settings
 from fixtures.options import Options
 from fixtures.platforms import Platform
 from fixtures.ranks.failures import FailureKind, RankFailure, RanksFailedError
 from fixtures.report.terminal import JobSummary
+from fixtures.session.job import Job as MeasuredJob
 
 pytestmark = pytest.mark.cpu
 

@@ -11,8 +11,8 @@ import pytest
 from correctness_tests.suite.budget_sessions import UPDATE, Session, session
 from correctness_tests.suite.judging import CHECKS, NIGHT, Judge, judge
 from fixtures.errors import UsageError
-from fixtures.refusals import WORKER_KEY, Refusals
 from fixtures.report.results import save_results
+from fixtures.session.refusals import WORKER_KEY, Refusals
 
 pytestmark = pytest.mark.cpu
 
@@ -70,7 +70,7 @@ def test_a_bad_workload_is_said_once(session: Session, monkeypatch: pytest.Monke
         tried.append(workload)
         raise UsageError(f"workload {workload!r}: its factory raised ValueError: no data")
 
-    monkeypatch.setattr("fixtures.budgets.tried_reference", broken)
+    monkeypatch.setattr("fixtures.session.budgets.tried_reference", broken)
     line = refused(session.run("--workload", "my_models:factory"))
     assert line == "ERROR: workload 'my_models:factory': its factory raised ValueError: no data"
     assert tried == ["my_models:factory"]

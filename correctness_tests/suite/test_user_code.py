@@ -173,7 +173,7 @@ def test_nodes_must_run_the_same_model(tmp_path: Path) -> None:
 def test_a_budget_names_the_code(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget's update follows the same rule, and its entry has the code."""
     code = [DIRTY]
-    monkeypatch.setattr("fixtures.budgets.user_code", lambda reference: code[0])
+    monkeypatch.setattr("fixtures.session.budgets.user_code", lambda reference: code[0])
     own = ("--workload", "my_models:factory", *UPDATE)
     result = session.run(*own)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

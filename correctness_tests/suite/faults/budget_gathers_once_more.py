@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from correctness_tests.suite.faults import Caught, sends
-from fixtures.budgets import Budgeted
+from fixtures.session.budgets import Budgeted
 
 CAUGHT = Caught(
     r"REGRESSED mlp/ddp/traffic.*\+ +2 optimizer all-gather bfloat16 256",

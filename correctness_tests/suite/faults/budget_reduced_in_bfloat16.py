@@ -9,7 +9,7 @@ import torch
 
 from correctness_tests.suite.faults import Caught, sends
 from fixtures import strategies
-from fixtures.budgets import Budgeted
+from fixtures.session.budgets import Budgeted
 
 CAUGHT = Caught(
     r"mlp/fsdp2/traffic.*reduce-scatter bfloat16 bytes 0 ->",

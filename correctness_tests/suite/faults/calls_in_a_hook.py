@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from correctness_tests.suite.faults import HOST, Caught
-from fixtures.budgets import Budgeted
+from fixtures.session.budgets import Budgeted
 from fixtures.torch_internals import patch_fully_shard
 
 CAUGHT = Caught(

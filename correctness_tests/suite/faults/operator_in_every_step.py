@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from correctness_tests.suite.faults import HOST, Caught
-from fixtures.budgets import Budgeted
+from fixtures.session.budgets import Budgeted
 
 CAUGHT = Caught(
     r"REGRESSED mlp/ddp/host.*optimizer operators .*aten.tan.default 0 -> 1",

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from correctness_tests.suite.faults import WITHIN_THE_GATE, Caught
-from fixtures.budgets import Budgeted
+from fixtures.session.budgets import Budgeted
 from fixtures.torch_internals import patch_fully_shard
 
 CAUGHT = Caught(

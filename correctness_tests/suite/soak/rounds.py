@@ -16,7 +16,7 @@ import pytest
 from correctness_tests.suite.soak.drift import Drift, drifts
 from correctness_tests.suite.soak.readings import Reading, clocks, read, settle
 from fixtures.ranks import RankPools, launcher
-from fixtures.selection import needs
+from fixtures.session.selection import needs
 
 NAME = "shardgate-soak"
 CACHED = type(functools.cache(len))
