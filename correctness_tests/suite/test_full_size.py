@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -64,6 +65,19 @@ def test_fake_tensors_read_as_real_ones(solo: Callable[[int], RankPool], strateg
     compared = [phase for phase in phases if phase != "peak_optimizer"]
     assert fake.resident_bytes == resident
     assert {phase: fake.phase_bytes[phase] for phase in compared} == {phase: phases[phase] for phase in compared}
+
+
+def read_and_count(world_size: int) -> int:
+    """Read the small model once; the objects that Python keeps track of afterwards."""
+    read_full_size(SMALL, "fsdp2", world_size)
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_a_reading_leaves_nothing_behind(solo: Callable[[int], RankPool]) -> None:
+    """From reading to reading a process keeps at most a dozen more objects, of torch's: no notes of each operator."""
+    _, second, third = (solo(N).run(read_and_count, N)[0] for _ in range(3))
+    assert third - second <= 12, f"one more reading left {third - second} more objects on the rank"
 
 
 def test_a_loss_inside_the_root_has_a_block_gathered_at_the_peak(solo: Callable[[int], RankPool]) -> None:

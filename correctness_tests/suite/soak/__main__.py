@@ -32,7 +32,7 @@ def main() -> int:
         os.environ["TMPDIR"] = tempfile.tempdir = folder  # so that every temporary file there is this session's
         os.environ.update(dict.fromkeys(RECORDERS, RING))
         arguments = ["-p", "correctness_tests.suite.soak.rounds", "-m", "cpu", "-q", "-x", "-p", "no:randomly"]
-        arguments += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", f"--rounds={options.rounds}"]
+        arguments += ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed", f"--rounds={options.rounds}"]
         arguments += ["--hypothesis-profile=ci"]  # the same examples every round: new shapes would fill torch's caches
         arguments += [f"--soak-minutes={options.minutes}", f"--rootdir={ROOT}", f"--config-file={ROOT / 'tox.ini'}"]
         named = any(Path(word.partition("::")[0]).exists() for word in others)

@@ -76,7 +76,8 @@ class Rounds:
             _run(session)
             _let_go(self.lasting)
             ends = {ENDS: sum(len(fixture._finalizers) for fixture in self.lasting)}
-            self.readings.append(self._settled() | ends | read(*self._processes(), begun))
+            own = {"pytest: objects": settle()}
+            self.readings.append(self._settled() | ends | own | read(*self._processes(), begun))
             self._tell(session, number)
             _forget(session.items)
             if time.monotonic() - began > self.seconds:
@@ -98,8 +99,10 @@ class Rounds:
         if terminal is not None:
             reading = self.readings[-1]
             terminal.write_line(f" round {number + 1}: {reading['wall s']:.1f} s, CPU {reading['CPU s']:.1f} s")
-            terminal.stats.pop("passed", None)  # a report of every test is kept until the end
-            terminal.stats.pop("", None)
+            for kind in ("", "passed", "skipped", "xfailed"):
+                terminal.stats.pop(
+                    kind, None
+                )  # a report of every test, and a traceback of some, are kept until the end
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """What grows fails the session; so does a soak too short to tell."""
