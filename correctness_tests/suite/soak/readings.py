@@ -34,7 +34,7 @@ def read(servers: Iterable[int], pools: Mapping[str, list[int]], begun: tuple[fl
 
 
 def settle() -> int:
-    """On a rank, and in pytest: give back what is free, so that what is read next is held; how many objects there are."""
+    """On a rank, and in pytest: give back what is free, so that what is read next is held; the number of objects."""
     gc.collect()
     with contextlib.suppress(AttributeError):  # of another C library
         ctypes.CDLL(None).malloc_trim(0)
