@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -91,6 +93,17 @@ def test_session_fixtures_keep_nothing_of_a_round(soak: Soak) -> None:
     _, rounds = soak()
     assert {reading[ENDS] for reading in rounds.readings} == {rounds.readings[0][ENDS]}
     assert rounds.readings[0][ENDS] > 0, "nothing was counted"
+
+
+def test_only_reports_of_failures_outlive_a_round() -> None:
+    """A terminal forgets what was skipped, of an extra too, or failed as expected: 270 KiB of reports a round."""
+    kinds = ("", "passed", "skipped", "xfailed", "without zero3", "failed", "error", "deselected", "warnings")
+    terminal = SimpleNamespace(stats={kind: ["a report"] for kind in kinds}, write_line=lambda line: None)
+    plugins = SimpleNamespace(get_plugin=lambda name: terminal)
+    rounds = Rounds(1, 0.0)
+    rounds.readings.append({"wall s": 1.0, "CPU s": 1.0})
+    rounds._tell(cast(pytest.Session, SimpleNamespace(config=SimpleNamespace(pluginmanager=plugins))), 0)
+    assert set(terminal.stats) == {"failed", "error", "deselected", "warnings"}
 
 
 def test_what_leaks_is_named(soak: Soak) -> None:

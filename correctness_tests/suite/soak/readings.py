@@ -25,7 +25,8 @@ def read(servers: Iterable[int], pools: Mapping[str, list[int]], begun: tuple[fl
     reading = {f"pytest: {name}": value for name, value in _process(me).items()}
     for kind, pids in {"fork server": list(servers), **pools}.items():
         reading |= {f"{kind}: {name}": value for name, value in _together(pids).items()}
-    files = [entry for entry in Path(tempfile.gettempdir()).rglob("*") if not _is_cache(entry)]
+    temporary = Path(tempfile.gettempdir())
+    files = [entry for entry in temporary.rglob("*") if not _is_cache(entry.relative_to(temporary))]
     reading["temporary files"] = len(files)
     reading["shared memory files"] = sum(1 for _ in SHARED_MEMORY.iterdir()) if SHARED_MEMORY.is_dir() else 0
     reading["child processes"] = len(me.children(recursive=True))
@@ -79,5 +80,8 @@ def _together(pids: list[int]) -> Reading:
 
 
 def _is_cache(path: Path) -> bool:
-    """torch's own, which is meant to stay."""
-    return any(part.startswith("torchinductor_") for part in path.parts)
+    """torch's own, which is meant to stay, and pytest's folders of tests, of which it keeps the expected failures'.
+
+    The path is relative to where temporary files are.
+    """
+    return any(part.startswith(("torchinductor_", "pytest-of-")) for part in path.parts)

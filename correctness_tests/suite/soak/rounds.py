@@ -99,8 +99,8 @@ class Rounds:
         if terminal is not None:
             reading = self.readings[-1]
             terminal.write_line(f" round {number + 1}: {reading['wall s']:.1f} s, CPU {reading['CPU s']:.1f} s")
-            for kind in ("", "passed", "skipped", "xfailed"):
-                terminal.stats.pop(kind, None)  # else each report, some with a traceback, stays until the end
+            for kind in set(terminal.stats) - {"failed", "error", "warnings", "deselected"}:
+                del terminal.stats[kind]  # else each report, some with a traceback, stays until the end
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """What grows fails the session; so does a soak too short to tell."""
