@@ -1,12 +1,10 @@
-"""The suite's own tests run whole sessions: none may speak to the CI that runs the tests, be deaf to Ctrl-C, or change
-which examples the tests after it draw."""
+"""The suite's own tests run whole sessions: none may speak to the CI that runs the tests, or be deaf to Ctrl-C."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 
-import hypothesis
 import pytest
 
 
@@ -28,16 +26,3 @@ def _sessions_hear_ctrl_c() -> Iterator[None]:
     yield
     if before == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_profile() -> None:
-    """Hypothesis' settings of this session, by a name: one that a test runs loads its own into this process."""
-    hypothesis.settings.register_profile("the session's own", hypothesis.settings.default)
-
-
-@pytest.fixture(autouse=True)
-def _own_examples(_own_profile: None) -> Iterator[None]:
-    """Where CI is set every run draws the same examples, also after a session that ran without it."""
-    yield
-    hypothesis.settings.load_profile("the session's own")

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.cpu
 
+TIERS = "[pytest]\nmarkers =\n  cpu: one tier\n  gpu: the other\n"
+INSIDE = """
+import pytest
+from hypothesis import settings
+
+@pytest.mark.cpu
+def test_draws_as_in_ci():
+    assert settings.default.derandomize
+"""
+
 
 def test_the_next_test_has_the_sessions_profile(pytester: pytest.Pytester) -> None:
-    """What a test loads, as a session inside it does, ends with the test."""
-    pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text(encoding="utf-8"))
+    """What a session inside a test loads, one for CI here, ends with that session."""
+    pytester.makeini(TIERS)
+    pytester.makeconftest("pytest_plugins = ['pytester']")
     pytester.makepyfile(
-        """
+        f"""
+        import pytest
         from hypothesis import settings
 
-        settings.register_profile("other", derandomize=not settings.default.derandomize)
-        BEFORE = settings.default.derandomize
+        @pytest.mark.cpu
+        def test_loads_another(pytester, monkeypatch):
+            monkeypatch.setenv("CI", "true")
+            pytester.makeini({TIERS!r})
+            pytester.makepyfile({INSIDE!r})
+            before = settings.default.derandomize
+            pytester.runpytest_inprocess("-p", "fixtures.plugin").assert_outcomes(passed=1)
+            assert settings.default.derandomize == before
 
-        def test_loads_another():
-            settings.load_profile("other")
-            assert settings.default.derandomize != BEFORE
-
+        @pytest.mark.cpu
         def test_has_the_first():
-            assert settings.default.derandomize == BEFORE
+            assert not settings.default.derandomize
         """
     )
-    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "fixtures.plugin", "-p", "no:randomly").assert_outcomes(passed=2)
