@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 
 
+@functools.cache
 def rows() -> dict[str, int]:
     """The row of the table that names a module, or a package, directly below ``fixtures/``."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

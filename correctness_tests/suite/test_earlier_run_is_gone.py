@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,4 +73,22 @@ def test_what_cant_be_removed_is_told(tmp_path: Path) -> None:
     (line,) = keeper.unsaved
     assert line.startswith(f"{tmp_path}/traces/fsdp2.trace.json.gz is of an earlier run and can't be removed: ")
     assert line.endswith(". Remove it, and what lies beside it.")
+    assert keeper.results == tmp_path
+
+
+def test_a_folder_that_cant_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs no verdict: the launches are kept, and the line names the folder."""
+    leave(tmp_path, "traces/fsdp2.trace.json.gz")
+    listed = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name == "traces":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    keeper = Kept()
+    keeper.keep_measurements(tmp_path, Job().measurements())
+    (line,) = keeper.unsaved
+    assert line.startswith(f"{tmp_path}/traces is of an earlier run and can't be removed: Permission denied. ")
     assert keeper.results == tmp_path

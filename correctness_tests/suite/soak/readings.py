@@ -20,9 +20,8 @@ Reading = dict[str, float]
 def read(servers: Iterable[int], pools: Mapping[str, list[int]], begun: tuple[float, float]) -> Reading:
     """One reading, after a collection. ``servers``: pids of the fork servers; ``pools``: pids of each pool's ranks;
     ``begun``: what ``clocks`` said when the round began."""
-    gc.collect()
-    me = psutil.Process()
-    reading = {f"pytest: {name}": value for name, value in _process(me).items()}
+    me, reading = psutil.Process(), {"pytest: objects": float(settle())}
+    reading |= {f"pytest: {name}": value for name, value in _process(me).items()}
     for kind, pids in {"fork server": list(servers), **pools}.items():
         reading |= {f"{kind}: {name}": value for name, value in _together(pids).items()}
     temporary = Path(tempfile.gettempdir())

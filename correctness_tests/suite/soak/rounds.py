@@ -76,8 +76,7 @@ class Rounds:
             _run(session)
             _let_go(self.lasting)
             ends = {ENDS: sum(len(fixture._finalizers) for fixture in self.lasting)}
-            own = {"pytest: objects": settle()}
-            self.readings.append(self._settled() | ends | own | read(*self._processes(), begun))
+            self.readings.append(self._settled() | ends | read(*self._processes(), begun))
             self._tell(session, number)
             _forget(session.items)
             if time.monotonic() - began > self.seconds:
