@@ -140,7 +140,7 @@ def test_a_module_lives_like_its_twin(ranks: Callable[[int], RankPool]) -> None:
 def test_shrinking_works_across_ranks() -> None:
     """A life whose gradients are not averaged is reduced, through failing lives on real ranks, to one training step."""
     patch = "correctness_tests.suite.faults.unaveraged_gradients:apply"
-    limits = settings(max_examples=5, stateful_step_count=6, derandomize=True, database=None, phases=tuple(Phase))
+    limits = settings(max_examples=20, stateful_step_count=6, derandomize=True, database=None, phases=tuple(Phase))
     with RankPool(Platform.cpu(WORLD), rank_patch=patch) as pool, pytest.raises(AssertionError) as failed:
         live(lambda world_size: pool, limits)
     program = "\n".join(getattr(failed.value, "__notes__", []))
