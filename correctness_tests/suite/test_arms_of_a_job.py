@@ -19,6 +19,8 @@ from fixtures.workloads import resolve_workload
 
 pytestmark = pytest.mark.cpu
 
+QUIET = "--benchmark-disable"
+"""In a worker of xdist's, the plugin's warning that it measures nothing would become one of the tier's own."""
 MARKS = "[pytest]\nmarkers =\n  cpu: -\n  gpu: -\n  fsdp1: -\n  zero3: -\n"
 
 
@@ -35,7 +37,7 @@ def arms(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
 
 def arms_of(arms: pytest.Pytester, *arguments: str) -> str:
     """What a session of these options launches, in the order of a round."""
-    result = arms.runpytest_inprocess("-p", "fixtures.plugin", "-m", "gpu", "--rehearse", *arguments)
+    result = arms.runpytest_inprocess("-p", "fixtures.plugin", QUIET, "-m", "gpu", "--rehearse", *arguments)
     (line,) = [line for line in result.outlines + result.errlines if "arms: " in line]
     return line.partition("arms: ")[2].strip("! ")
 
@@ -72,7 +74,7 @@ def test_a_torch_without_fsdp1_is_one_line(arms: pytest.Pytester, monkeypatch: p
     monkeypatch.setattr(job.Job, "prepare", lambda self: None)
     monkeypatch.setattr(plugin, "job_header", lambda job, now: [f"arms: {' '.join(job.arms)}"])
     result = arms.runpytest_inprocess(
-        "-p", "fixtures.plugin", "-m", "gpu", "--rehearse", "--setup-only", "-rs", "-k", "fsdp1 or ddp:single"
+        "-p", "fixtures.plugin", QUIET, "-m", "gpu", "--rehearse", "--setup-only", "-rs", "-k", "fsdp1 or ddp:single"
     )
     skips = [line for line in result.outlines if line.startswith("SKIPPED")]
     assert "arms: single ddp" in result.outlines
