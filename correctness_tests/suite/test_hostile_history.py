@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from correctness_tests.suite.fuzz.__main__ import FINDINGS
 from correctness_tests.suite.nights import night
 from fixtures.errors import UsageError
 from fixtures.history import append_night, read_nights, schema, store
@@ -99,6 +100,12 @@ def test_a_file_too_large_is_not_opened(path: Path) -> None:
         file.truncate(10**9)
     with pytest.raises(UsageError, match="has 1000000000 bytes, more than the 268435456 of any history"):
         read_nights(path)
+
+
+def test_a_size_that_nothing_can_have_is_told_in_words() -> None:
+    """A damaged page asks for more memory than there is: MemoryError without a text, to Python."""
+    with pytest.raises(UsageError, match=r"can't be read: \w.*\. Name another file"):
+        read_nights(FINDINGS / "history-02ee6d60e28b")
 
 
 @pytest.mark.parametrize(("bound", "what"), [("MAX_NIGHTS", "nights"), ("MAX_ROWS", "comparisons")])
