@@ -43,12 +43,13 @@ def test_resident_is_what_is_left_and_peak_what_was_at_once() -> None:
     del parameters
 
 
-def test_phases_have_their_own_peaks() -> None:
+@pytest.mark.parametrize("steps", [(KIB, 2 * KIB), (2 * KIB, KIB)])
+def test_phases_have_their_own_peaks(steps: tuple[int, ...]) -> None:
     """Each mark notes what is alive and the peak since the mark before; over several steps the largest."""
     meter = CpuMemoryMeter()
     with meter.watch():
         meter.start()
-        for activations in (KIB, 2 * KIB):
+        for activations in steps:
             kept = bytes_of(activations)
             meter.mark("forward")
             bytes_of(8 * KIB)
@@ -129,9 +130,25 @@ def test_what_a_backend_still_holds_is_waited_for() -> None:
 
 
 def test_starting_outside_watch_is_an_error() -> None:
-    """Outside watch nothing would be seen, and a figure of nothing must not pass for a measurement."""
+    """Before watch and after it nothing would be seen, and a figure of nothing must not pass for a measurement."""
+    meter = CpuMemoryMeter()
     with pytest.raises(RuntimeError, match="watch"):
-        CpuMemoryMeter().start()
+        meter.start()
+    with meter.watch():
+        pass
+    with pytest.raises(RuntimeError, match="watch"):
+        meter.start()
+
+
+def test_a_resized_storage_counts_with_its_new_size() -> None:
+    """Gathered parameters come and go by resizing their storages, which no operator shows."""
+    meter = CpuMemoryMeter()
+    with meter.watch():
+        meter.start()
+        gathered = bytes_of(KIB)
+        gathered.untyped_storage().resize_(3 * KIB)
+        gathered.untyped_storage().resize_(0)
+        assert meter.stop() == MemorySamples(resident_bytes=0, peak_bytes=3 * KIB)
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -213,7 +230,7 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
 
 def test_the_accelerator_adapter_reads_the_allocator(allocator: Allocator) -> None:
     """Resident, peak and reserved of the steps alone: what came before start is in resident, not in the peak's rise."""
-    meter = AcceleratorMemoryMeter(Platform("cuda", "nccl", 8))
+    meter = memory_meter(Platform("cuda", "nccl", 8))
     allocator.take(100 * KIB)
     allocator.take(-96 * KIB)
     with meter.watch():
@@ -235,6 +252,13 @@ def test_the_accelerator_adapter_reads_the_allocator(allocator: Allocator) -> No
             "peak_backward": 12 * KIB,
         },
     )
+
+
+def test_nothing_reserved_is_nothing(allocator: Allocator) -> None:
+    """An allocator that holds no memory of the device is told as such."""
+    meter = AcceleratorMemoryMeter(Platform("cuda", "nccl", 8))
+    meter.start()
+    assert meter.stop() == MemorySamples(resident_bytes=0, peak_bytes=0, reserved_bytes=0)
 
 
 def test_the_accelerator_adapter_never_waits_inside_a_step(allocator: Allocator) -> None:
