@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.suite.mutation import __main__ as command
-from correctness_tests.suite.mutation.modules import LATER, MODULES, ON_RANKS
+from correctness_tests.suite.mutation.modules import MODULES, ON_RANKS
 from correctness_tests.suite.mutation.survivors import Explained, explanations, unexplained
 from correctness_tests.suite.mutation.workplace import ROOT, Mutant, WorkplaceError, undecorated
 
@@ -23,23 +23,20 @@ def source(module: str) -> Path:
     return ROOT / f"{module.replace('.', '/')}.py"
 
 
-def test_every_module_has_its_tests_or_waits() -> None:
-    """A new module of the gate, ledger or meters is given the tests that must kill its mutants, or a place in LATER."""
+def test_every_module_has_its_tests() -> None:
+    """A new module of the gate, ledger or meters is given the tests that must kill its mutants."""
     found = {f"{folder.replace('/', '.')}.{path.stem}" for folder in TRIED for path in (ROOT / folder).glob("*.py")}
-    new = {name for name in found - {*MODULES, *LATER, *ON_RANKS} if not name.endswith(".__init__")}
-    assert not new, f"name their tests under LATER in correctness_tests/suite/mutation/modules.py: {new}"
-    assert not set(MODULES) & set(LATER)
+    new = {name for name in found - {*MODULES, *ON_RANKS} if not name.endswith(".__init__")}
+    assert not new, f"name their tests in correctness_tests/suite/mutation/modules.py: {new}"
     gone = set(ON_RANKS) - found
     assert not gone, f"take them out of ON_RANKS in correctness_tests/suite/mutation/modules.py: {gone}"
 
 
-@pytest.mark.parametrize("module", [*MODULES, *LATER])
+@pytest.mark.parametrize("module", MODULES)
 def test_named_tests_exist(module: str) -> None:
     """A module and all tests that are named for it are there."""
     assert source(module).is_file()
-    assert [
-        test for test in {**MODULES, **LATER}[module] if not (ROOT / "correctness_tests/suite" / test).is_file()
-    ] == []
+    assert [test for test in MODULES[module] if not (ROOT / "correctness_tests/suite" / test).is_file()] == []
 
 
 @pytest.mark.parametrize("module", explanations())

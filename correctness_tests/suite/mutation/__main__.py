@@ -12,14 +12,13 @@ import json
 import sys
 from pathlib import Path
 
-from correctness_tests.suite.mutation.modules import LATER, MODULES
+from correctness_tests.suite.mutation.modules import MODULES
 from correctness_tests.suite.mutation.survivors import Explained, explanations, unexplained
 from correctness_tests.suite.mutation.workplace import TIMEOUT, Mutant, WorkplaceError, forget, mutants_of
 from correctness_tests.suite.parts import part
 
 LOWEST_SCORE = 0.90
-TESTS = {**MODULES, **LATER}
-WIDTH = max(map(len, TESTS))
+WIDTH = max(map(len, MODULES))
 
 
 def main() -> int:
@@ -35,7 +34,7 @@ def main() -> int:
         if options.fresh:
             forget(module, options.folder)
         try:
-            mutants = mutants_of(module, TESTS[module], options.folder.resolve())
+            mutants = mutants_of(module, MODULES[module], options.folder.resolve())
         except WorkplaceError as error:
             print(f"{module:{WIDTH}}  mutmut could not run:\n{error}", flush=True)
             wrong.append(module)
@@ -49,13 +48,13 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     """The command line's, ``modules`` those to try; ends the process for one that is not known."""
     parser = argparse.ArgumentParser(prog="python -m correctness_tests.suite.mutation", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted names (default: MODULES in modules.py)")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted names (default: all in modules.py)")
     parser.add_argument("--part", type=part, metavar="I/N", help="the I-th of N parts of them (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(".mutation"), metavar="DIR", help="default: .mutation")
     parser.add_argument("--fresh", action="store_true", help="try all again, also what an earlier run has tried")
     options = parser.parse_args()
-    if strangers := sorted(set(options.modules) - set(TESTS)):
-        parser.error(f"no tests are named for {', '.join(strangers)} in modules.py; known: {', '.join(TESTS)}")
+    if strangers := sorted(set(options.modules) - set(MODULES)):
+        parser.error(f"no tests are named for {', '.join(strangers)} in modules.py; known: {', '.join(MODULES)}")
     options.modules = options.modules or list(MODULES)
     if options.part:
         options.modules = options.part.of(options.modules)

@@ -78,16 +78,12 @@ MODULES: dict[str, tuple[str, ...]] = {
         "test_baselines_proposals.py",
         "test_baselines_anchor.py",
     ),
-}
-
-LATER: dict[str, tuple[str, ...]] = {
-    "fixtures.meters.timeline": ("test_recorded_computation.py", "test_recorded_timeline.py"),
-    "fixtures.meters.step_log": ("test_step_log.py",),
     "fixtures.meters.memory": ("test_meter_memory.py",),
-    "fixtures.meters.edges": ("test_meter_edges.py", "test_recorded_timeline.py"),
     "fixtures.meters.census": ("test_meter_census.py", "test_meter_census_named.py"),
+    "fixtures.meters.step_log": ("test_step_log.py",),
+    "fixtures.meters.edges": ("test_meter_edges.py", "test_recorded_timeline.py"),
+    "fixtures.meters.timeline": ("test_recorded_computation.py", "test_recorded_timeline.py"),
 }
-"""Modules whose living mutants have not all been looked at: tried when they are asked for by name."""
 
 ON_RANKS: dict[str, str] = {
     "fixtures.meters.controls": "a control sends between ranks. Broken meters and broken grounds are planted on real "
