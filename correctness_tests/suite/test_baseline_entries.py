@@ -16,6 +16,7 @@ from fixtures.gate.entries import (
     StoredStack,
     StoredSteps,
     StoredWorkload,
+    bounded,
     storable,
 )
 from fixtures.measurements import Settings, WorkloadRecord
@@ -192,3 +193,11 @@ def test_what_cannot_be_stored_is_told_by_its_name() -> None:
         entry(nights=[[0.5, -1.0]])
     with pytest.raises(KeyError), storable(CASE):
         raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    ("history", "kept"), [([], []), ([2, 1], [2, 1]), ([3, 2, 1], [3, 2, 1]), ([5, 4, 3, 2, 1], [5, 4, 1])]
+)
+def test_a_long_history_keeps_its_newest_and_its_first(history: list[int], kept: list[int]) -> None:
+    """Of more than may be stored the newest stay, and what was accepted first of all."""
+    assert bounded(history, 3) == kept
