@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.suite.faults import Caught
-from correctness_tests.suite.faults.__main__ import try_whole
+from correctness_tests.suite.faults.__main__ import main, try_whole
 from correctness_tests.suite.planting import Fault, fault_names, find_test, load_fault
 from correctness_tests.suite.whole_runs import matrix, session
 from correctness_tests.suite.whole_runs.judge import Result, judge_clean, judge_cpu, judge_rehearsal
@@ -121,6 +121,14 @@ def test_the_command_ends_with_1_when_a_fault_is_missed(
     options = argparse.Namespace(clean=1, only_kind=None, full=True, everything=False, keep=None)
     assert try_whole([SEEN, UNSEEN] if missed else [SEEN], options) == status
     assert ("1 missed" in capsys.readouterr().out) is missed
+
+
+def test_clean_runs_alone_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--only`` without a name plants nothing: the runs without a fault are all there is."""
+    monkeypatch.setattr(matrix.Matrix.rows, "__defaults__", (sessions_of,))
+    assert main(["--only", "--clean", "2", "--only-kind", "cpu"]) == 0
+    lines = [" ".join(line.split()[:6]) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()]
+    assert [line.partition(" cpu")[0] for line in lines] == ["no fault, run 1", "no fault, run 2"]
 
 
 def test_a_session_is_what_a_user_runs(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ GOOD = {Outcome.CAUGHT, Outcome.PASSED}
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; 1 when a fault was not caught as it declares, or a session without one was red."""
     options = parser().parse_args(arguments)
-    found = [load_fault(name) for name in options.only or runnable()]
+    found = [load_fault(name) for name in (runnable() if options.only is None else options.only)]
     if options.part:
         found = options.part.of(found)
     return try_alone(found, options.clean or 0) if options.fast else try_whole(found, options)
@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     found = argparse.ArgumentParser(prog="python -m correctness_tests.suite.faults", description=__doc__)
-    found.add_argument("--only", nargs="+", choices=fault_names(), metavar="FAULT", help="these faults (default: all)")
+    found.add_argument(
+        "--only", nargs="*", choices=fault_names(), metavar="FAULT", help="these, or none (default: all)"
+    )
     found.add_argument("--part", type=part, metavar="I/N", help="the I-th of N parts of them (default: all)")
     found.add_argument("--clean", type=int, metavar="N", help="runs with no fault (default: none)")
     found.add_argument("--fast", action="store_true", help="only the tests that the faults name, in this process")
