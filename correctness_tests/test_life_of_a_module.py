@@ -115,8 +115,8 @@ def compare(where: str, found: dict[str, Tensor], expected: dict[str, Tensor]) -
 
 def live(ranks: Callable[[int], RankPool], limits: settings) -> None:
     """Let modules live on these ranks."""
-    machine = type("Life", (Life,), {"ranks": staticmethod(ranks)})
-    run_state_machine_as_test(machine, settings=limits)
+    Life.ranks = staticmethod(ranks)  # of the one class: hypothesis keeps every class that it has run
+    run_state_machine_as_test(Life, settings=limits)
 
 
 @wrong_on_torch_2_9("FSDPModule has no reset_iter_state yet, which a life needs after an exception")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator, Iterable
 
 import pytest
+from hypothesis.strategies._internal.utils import clear_strategy_cache
 
 from correctness_tests.suite.soak.drift import Drift, drifts
 from correctness_tests.suite.soak.readings import Reading, clocks, read, settle
@@ -145,7 +146,11 @@ def _run(session: pytest.Session) -> None:
 
 
 def _forget(items: Iterable[pytest.Item]) -> None:
-    """Clear the caches of the suite's and the tests' own modules."""
+    """Clear the caches of the suite's and the tests' own modules, and hypothesis's of a thousand strategies.
+
+    That is bounded, but the strategies that tests make anew would fill it for more than twenty rounds.
+    """
+    clear_strategy_cache()  # it has no public name but as what registering a type does besides
     names = {item.module.__name__ for item in items if isinstance(item, pytest.Function)}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in OWN or name in names:
