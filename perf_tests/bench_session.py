@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from fixtures.options import SUITE
+from fixtures.folder_options import SUITE
 from fixtures.session.spent import LAUNCHES
 
 COMMAND = ("-m", "pytest", "perf_tests", "--report", "-m", "gpu", "--rehearse", "--history", "off")

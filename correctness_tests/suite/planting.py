@@ -20,8 +20,9 @@ import torch.distributed as dist
 
 from correctness_tests.suite import faults
 from correctness_tests.suite.faults import Caught
+from fixtures.folder_options import SUITE
 from fixtures.measurements import Settings
-from fixtures.options import DEFAULT_WORKLOAD, GPU_LAUNCHES, GPU_WORLD_SIZE, SUITE, Options
+from fixtures.options import DEFAULT_WORKLOAD, GPU_LAUNCHES, GPU_WORLD_SIZE, Options
 from fixtures.platforms import Platform
 from fixtures.ranks.failures import RanksFailedError
 from fixtures.ranks.pool import RankPool

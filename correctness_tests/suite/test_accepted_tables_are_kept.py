@@ -10,10 +10,10 @@ import pytest
 from correctness_tests.suite.judging import GPUS, Judge, judge
 from correctness_tests.suite.test_accepted_network import night, stored, table
 from fixtures.errors import UsageError
+from fixtures.folder_options import SUITE
 from fixtures.gate import networks
 from fixtures.gate.baselines import find_baseline
 from fixtures.gate.networks import MAX_HISTORY, NetworkFile, find_network, load_network, network_path, write_network
-from fixtures.options import SUITE
 
 pytestmark = pytest.mark.cpu
 

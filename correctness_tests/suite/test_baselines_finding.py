@@ -40,6 +40,15 @@ def test_platform_finds_its_own_file(path: Path) -> None:
     assert find_baseline(path.parent, "cpu-gloo-8") is None
 
 
+@pytest.mark.parametrize("target", ["gone.json", "cpu-gloo-4.json"])
+def test_a_link_to_nothing_is_a_broken_baseline(path: Path, target: str) -> None:
+    """A link whose file is gone, or that leads to itself, was a baseline once: none is not the same."""
+    path.unlink()
+    path.symlink_to(target)
+    with pytest.raises(UsageError, match=r"cpu-gloo-4\.json: (there is no such file|can't be read)"):
+        find_baseline(path.parent, "cpu-gloo-4")
+
+
 @pytest.mark.parametrize(
     ("match", "machine", "covered"),
     [

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.options import SUITE, Options, add_options
+from fixtures.folder_options import SUITE
+from fixtures.options import Options, add_options
 from fixtures.report.messages import accept_command
 from fixtures.session.commands import budget_command, session_command
 

@@ -11,6 +11,7 @@ from correctness_tests.suite.judging import GPUS
 from correctness_tests.suite.synthetic import Job as Night
 from correctness_tests.suite.synthetic import accepted
 from fixtures.errors import UsageError
+from fixtures.experiment import Plan
 from fixtures.gate.proposals import Asked
 from fixtures.measurements import Settings
 from fixtures.options import Options
@@ -100,6 +101,29 @@ def test_unsaved_measurements_are_judged_all_the_same(
     )
     made.check(PAIR, "peak")
     assert any(complaint.startswith("measurements not kept: ") for complaint in made.complaints())
+
+
+FAILED = "rank 1 of 2 raised RuntimeError: no space left for the batches"
+
+
+def test_an_update_of_nothing_but_failures_says_what_failed(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no pair could be compared a first update is refused, and each check has the ranks' own message."""
+    from fixtures.experiment import Outcome
+
+    plans: list[Plan] = []
+
+    def fail(plan: Plan, *args: object) -> Outcome:
+        plans.append(plan)
+        return Outcome([], {"ddp": FAILED, "fsdp2": FAILED})
+
+    monkeypatch.setattr("fixtures.experiment.run", fail)
+    made = Job(options, PAIR[::-1], frozenset({(PAIR, "peak")}), say=lambda line: None)
+    with pytest.raises(JobFailedError, match=f"fsdp2 on cpu-gloo-2: a launch failed.\n{FAILED}"):
+        made.check(PAIR, "peak")
+    assert made.complaints() == ["no baseline was proposed: of no pair has each arm a launch"]
+    assert not options.baselines.exists()
+    assert plans[0].command.startswith("pytest ")
+    assert " --rehearse --world-size 2 --workload mlp" in plans[0].command
 
 
 BAD = {

@@ -24,6 +24,9 @@ BAD = [
     (("--rank-patch", "a:b"), "--rank-patch a:b is applied on ranks, and no check that has any is selected"),
     (("--world-size", "0"), "--world-size 0 is too few: pass 1 or more"),
     (("--launches", "2"), "--launches 2 is too few: pass 3 or more"),
+    (("--results", ""), "argument --results: an empty name is no place: name one, or leave the option out"),
+    (("--history", ""), "argument --history: an empty name is no place"),
+    (("--report", "/dev/null"), "--report /dev/null is a device, which nothing is written over: name a file"),
     (("--timed-steps", "-1"), "--timed-steps -1 is too few: pass 1 or more"),
 ]
 

@@ -204,6 +204,18 @@ run it again"""
     )
 
 
+def test_a_job_says_how_it_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch of a job belongs to many tests: the command is the session's, and not the test's that came first."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "t.py::t (call)")
+    failures = [failed(0, FailureKind.DEADLINE, "missed the deadline", 1.0)]
+    error = RanksFailedError(failures, world_size=2, platform="cpu-gloo-2", job="suite.jobs:step")
+    told = error.told("pytest perf_tests -m gpu --rehearse --world-size 2")
+    assert told.endswith(
+        "run it again: TORCH_DISTRIBUTED_DEBUG=DETAIL pytest perf_tests -m gpu --rehearse --world-size 2"
+    )
+    assert str(error).endswith("pytest t.py::t")
+
+
 def test_different_errors_are_all_told() -> None:
     """Errors of one type whose texts differ are not taken for the same; equal ones name the rank that has the text."""
     texts = ["raised ValueError: shard 1", "raised ValueError: shard 2", "raised ValueError: shard 1"]

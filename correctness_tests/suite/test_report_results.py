@@ -53,6 +53,15 @@ def test_csv_alone_is_judged_when_told_what_it_is(tmp_path: Path) -> None:
     assert [(m.strategy, m.launch) for m in launches] == [(mode, i) for mode in ("ddp", "fsdp2") for i in range(3)]
 
 
+@pytest.mark.parametrize("key", ["cuda-nccl-8", "cpu-gloo-8", ""])
+def test_a_platform_that_the_launches_contradict_is_refused(tmp_path: Path, key: str) -> None:
+    """JSON says where it was measured: another --platform is somebody else's folder, and its own is no matter."""
+    save_results(tmp_path, JOB.measurements())
+    with pytest.raises(UsageError, match=f"--platform {key} is not where .* was measured: its launches say cpu-gloo-4"):
+        load_results(tmp_path, platform_key=key)
+    assert load_results(tmp_path, platform_key="cpu-gloo-4") == JOB.measurements()
+
+
 def test_csv_without_a_platform_is_refused(tmp_path: Path) -> None:
     """A CSV does not say where it was measured, so someone must."""
     (tmp_path / "night.csv").write_text("")

@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from fixtures.errors import UsageError
-from fixtures.gate.store import guarded, locked, write_atomic
+from fixtures.gate.store import guarded, locked, no_file, write_atomic
 
 pytestmark = pytest.mark.cpu
 
@@ -84,6 +84,29 @@ def test_folder_that_can_not_be_flushed_is_no_failure(path: Path, monkeypatch: p
     monkeypatch.setattr(os, "open", refused)
     write_atomic(path, "new")
     assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize(("kind", "told"), [("pipe", "a pipe"), ("link", "a symbolic link"), ("folder", "a folder")])
+def test_only_a_file_is_written_over(path: Path, kind: str, told: str) -> None:
+    """A rename would end a pipe, a device or a link for whoever uses it: it stays, and nothing is left beside it."""
+    special = path.with_name("special")
+    {"pipe": os.mkfifo, "link": lambda name: name.symlink_to(path), "folder": os.mkdir}[kind](special)
+    before = special.lstat()
+    with pytest.raises(UsageError, match=f"special: is {told}, which nothing is written over. Remove it, or name"):
+        write_atomic(special, "new")
+    assert (special.lstat().st_mode, special.lstat().st_ino) == (before.st_mode, before.st_ino)
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["file.json", "special"]
+    assert path.read_text() == "old"
+
+
+def test_a_device_is_no_file() -> None:
+    """As --report /dev/null would be, by a user who may replace it."""
+    assert no_file(Path(os.devnull)) == "a device"
+
+
+def test_nothing_and_a_file_may_be_written(path: Path) -> None:
+    """Neither is in the way."""
+    assert (no_file(path), no_file(path.with_name("new"))) == ("", "")
 
 
 @pytest.mark.parametrize(

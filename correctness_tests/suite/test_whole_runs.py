@@ -131,6 +131,13 @@ def test_clean_runs_alone_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, caps
     assert [line.partition(" cpu")[0] for line in lines] == ["no fault, run 1", "no fault, run 2"]
 
 
+def test_nothing_to_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """A schedule whose number of clean runs has become nought must not pass."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["--only", "--clean", "0"])
+    assert "no fault and no clean session is left to run" in capsys.readouterr().err
+
+
 def test_a_session_is_what_a_user_runs(tmp_path: Path) -> None:
     """The two commands of the README, the fault planted with ``--rank-patch``; the named test is the cpu tier's."""
     cpu, rehearsal = (arguments(kind, SEEN, tmp_path) for kind in (CPU, REHEARSAL))

@@ -66,6 +66,18 @@ BAD = {
         "building its model raised ZeroDivision",
     ),
     "not a module": (replace(GOOD, model=cast(Any, int)), "model function returned a int"),
+    "no name": (replace(GOOD, name=""), "the workload's name is '': String should have at least 1 character.*Give it"),
+    "name of None": (
+        replace(GOOD, name=cast(Any, None)),
+        "the workload's name is None: Input should be a valid string",
+    ),
+    "long name": (replace(GOOD, name="x" * 5000), r"name is 'x{79}\.\.\.: String should have at most 200 characters"),
+    "name of two lines": (replace(GOOD, name="a\nb"), r"name is 'a\\nb': String should match.*printable characters"),
+    "no tokens": (
+        replace(GOOD, tokens_per_batch=0),
+        "tokens_per_batch is 0: Input should be greater than or equal to 1",
+    ),
+    "countless tokens": (replace(GOOD, tokens_per_batch=10**30), "tokens_per_batch is 10+: .* 1000000000000000.*rows"),
     "no blocks": (replace(GOOD, blocks=lambda m: []), "no blocks to shard.*repeated layers"),
     "blocks raise": (
         replace(GOOD, blocks=lambda m: blocks(m.get_submodule("layers"))),

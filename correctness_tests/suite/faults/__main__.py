@@ -25,6 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     found = [load_fault(name) for name in (runnable() if options.only is None else options.only)]
     if options.part:
         found = options.part.of(found)
+    if not (found or options.clean):
+        parser().error("no fault and no clean session is left to run: name a fault, or pass --clean N")
     return try_alone(found, options.clean or 0) if options.fast else try_whole(found, options)
 
 

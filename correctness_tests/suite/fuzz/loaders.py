@@ -18,6 +18,7 @@ from correctness_tests.suite.fuzz.histories import histories, kept_again
 from correctness_tests.suite.synthetic import WORKLOAD, Job, accepted
 from fixtures.bandwidth import Bandwidth, BandwidthTable
 from fixtures.errors import UsageError
+from fixtures.folder_options import SUITE
 from fixtures.gate import baselines, budget_files, networks
 from fixtures.gate.baselines import BaselineFile, render
 from fixtures.gate.budget_files import load_budgets, render_budgets
@@ -26,7 +27,6 @@ from fixtures.gate.networks import NetworkFile, render_network
 from fixtures.gate.proposals import Asked, propose
 from fixtures.gate.shelves import Shelf
 from fixtures.measurements import Measurement, PlatformRecord
-from fixtures.options import SUITE
 from fixtures.report import bandwidth as bandwidths
 from fixtures.report import evidence_lines, judged, steps, tables
 from fixtures.report.csvfile import append_csv
