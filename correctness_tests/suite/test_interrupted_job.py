@@ -121,6 +121,9 @@ def test_an_update_of_nothing_but_failures_says_what_failed(options: Options, mo
     with pytest.raises(JobFailedError, match=f"fsdp2 on cpu-gloo-2: a launch failed.\n{FAILED}"):
         made.check(PAIR, "peak")
     assert made.complaints() == ["no baseline was proposed: of no pair has each arm a launch"]
+    summary = JobSummary.of(made)
+    assert summary is not None
+    assert "ddp: a launch failed, so its checks failed" in summary.notes
     assert not options.baselines.exists()
     assert plans[0].command.startswith("pytest ")
     assert " --rehearse --world-size 2 --workload mlp" in plans[0].command
