@@ -21,12 +21,13 @@ GOOD = {Outcome.CAUGHT, Outcome.PASSED}
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; 1 when a fault was not caught as it declares, or a session without one was red."""
-    options = parser().parse_args(arguments)
+    command = parser()
+    options = command.parse_args(arguments)
     found = [load_fault(name) for name in (runnable() if options.only is None else options.only)]
     if options.part:
         found = options.part.of(found)
     if not (found or options.clean):
-        parser().error("no fault and no clean session is left to run: name a fault, or pass --clean N")
+        command.error("no fault and no clean session is left to run: name a fault, or pass --clean N")
     return try_alone(found, options.clean or 0) if options.fast else try_whole(found, options)
 
 
